@@ -1,0 +1,39 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything else is for those who change the code.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help setup demo test check format bench clean
+
+help:            ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv and install the project into it
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)   ## simulate, observe, train, predict, evaluate; prints a table and writes pictures to demo/
+	$(BIN)/solid demo --out demo
+
+test: $(READY)   ## the default test suite, under five minutes on two cores
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## lint, format, types, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+format: $(READY) ## let ruff rewrite the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## the measured claims; results are stored under results/ with their provenance
+	$(BIN)/python benchmarks/run.py
+
+clean:           ## remove what demo and tests made, keep the environment
+	rm -rf demo .pytest_cache .ruff_cache .mypy_cache

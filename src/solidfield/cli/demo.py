@@ -1,0 +1,67 @@
+"""solid demo: the whole way of the data on one flow, in minutes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import load_config
+from ..evaluate import RIVALS, evaluate as evaluate_maps
+from ..maps import save_maps
+from ..pairs import observe as observe_truth
+from ..predict import predict_examples
+from ..run import load_run
+from ..worlds import write_truth
+from . import show
+from .evaluate import print_table, write_results
+from .observe import describe
+from .predict import choose_scenes
+from .simulate import make_world
+from .train import run_training
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for everything the demo makes; its run is made anew.")] = Path("demo"),
+    preset: show.PresetOption = "laptop",
+    settings: show.SetOption = [],  # noqa: B006
+) -> None:
+    """Simulate a turbulent flow, observe 10 % of it, train on the readings alone, predict, evaluate, draw."""
+    config = load_config(preset, tuple(settings))
+    world, scenario = config.world, config.scenario
+    with show.progress("simulating", f"{world.trajectories} trajectories, {world.grid} x {world.grid}") as update:
+        truth = write_truth(make_world(world), out / "truth.zarr", world.trajectories, progress=update)
+    store = observe_truth(
+        truth,
+        out / "pairs.zarr",
+        scenario,
+        leads=scenario.leads,
+        validation=scenario.validation,
+        test=scenario.test,
+        seed=scenario.seed,
+    )
+    show.line("observing", describe(store, scenario.pattern, scenario.amount, scenario.regime))
+    shutil.rmtree(out / "run", ignore_errors=True)
+    run_training(store, out / "run", config)
+    scenes = choose_scenes(store, "test", config.predict)
+    with show.progress("predicting", f"{len(scenes)} scenes x {config.predict.members} members") as update:
+        maps = predict_examples(
+            load_run(out / "run"),
+            store,
+            scenes,
+            members=config.predict.members,
+            seed=config.predict.seed,
+            quantiles=config.predict.quantiles,
+            max_memory=config.predict.max_memory,
+            progress=update,
+        )
+    save_maps(maps, out / "maps.nc")
+    with show.progress("evaluating", ", ".join(RIVALS)) as update:
+        scores = [evaluate_maps(maps, store, truth)]
+        update(1, 1)
+    write_results(scores, maps, store, truth, out)
+    print_table(scores)
+    print()
+    show.line("maps", f"{out / 'maps.nc'}   figures   {out / 'maps.png'}  {out / 'calibration.png'}   run   {out / 'run'}")

@@ -1,0 +1,64 @@
+"""What the verbs print: progress on standard error, results on standard output, JSON where a machine reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+PresetOption = Annotated[str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")]
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+LABEL = 12  # width of the first column, so that the verbs of the demo line up
+
+
+@contextmanager
+def progress(label: str, what: str, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """A bar on standard error; yields `update(done, total, note="")`."""
+    bar = Progress(
+        TextColumn(f"{label:<{LABEL}} {what:<46}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+        disable=quiet,
+    )
+    with bar:
+        task = bar.add_task(label, total=None, note="")
+
+        def update(done: int, total: int, note: str = "") -> None:
+            bar.update(task, completed=done, total=total, note=note)
+
+        yield update
+
+
+def line(label: str, text: str, quiet: bool = False) -> None:
+    if not quiet:
+        print(f"{label:<{LABEL}} {text}", flush=True)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table: the first column left, the others right, so that it pastes into a mail or a paper."""
+    widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, *rows]:
+        first, *rest = (str(cell) for cell in row)
+        print(first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)), sep="   ")
+
+
+def as_json(values: dict[str, Any]) -> None:
+    print(json.dumps(values, indent=2, default=float))
+
+
+def override(options: dict[str, Any]) -> tuple[str, ...]:
+    """Named options that were given, in the form of --set: {"train.steps": 10} -> ("train.steps=10",)."""
+    return tuple(f"{name}={json.dumps(value)}" for name, value in options.items() if value is not None)

@@ -1,0 +1,132 @@
+"""Scores of predicted maps against what was held out: observed targets, and the truth where it is simulated.
+
+The truth store is opened here and nowhere after `observe`. Rivals are fitted to the same training examples, draw as many
+members for the same scenes, and are scored by the same functions; who wins is for the table to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from .ensemble import draw
+from .errors import SolidError
+from .forecast import Fitted, Spec
+from .masks import distance_to_sensor
+from .models import build
+from .pairs import PairStore
+from .scaling import Scaling
+from .scores import regions, score
+from .worlds import Truth
+
+RIVALS = ("kriging", "persistence", "climatology")
+FIT_EXAMPLES = 2000  # a rival is fitted to at most so many training examples; more do not change its covariance
+FIT_BATCH = 250
+
+
+def evaluate(
+    maps: xr.Dataset,
+    store: PairStore,
+    truth: Truth | None = None,
+    rivals: Sequence[str] = RIVALS,
+    lead: int = 0,  # position along lead_time
+) -> dict[str, Any]:
+    """Score the maps and their rivals at one lead; plain JSON, one entry per model, the maps' own first."""
+    if "example" not in maps.coords:
+        raise SolidError("these maps were not predicted from a pair store, so there is nothing to score them with")
+    missing = [name for name in store.variables if name not in maps]
+    if missing:
+        raise SolidError(f"the maps hold no members of '{missing[0]}'; predict with members to score them")
+    indices = maps["example"].values
+    ensemble = np.stack([maps[name].values[:, :, lead] for name in store.variables], axis=2)  # (K, N, C, H, W)
+    judge = Judge(store, indices, truth, lead)
+    name = maps.attrs["model"] + (" (oracle: leaks dense truth)" if maps.attrs["leaks_dense_truth"] else "")
+    scores = {name: judge.score(ensemble)}
+    if lead == 0:
+        members, seed = ensemble.shape[0], int(maps.attrs["seed"])
+        scores |= {rival: judge.score(rival_ensemble(rival, store, indices, members, seed)) for rival in rivals}
+    return {
+        "what": judge.what,
+        "scenes": len(indices),
+        "lead_time": float(maps["lead_time"].values[lead]),
+        "data_fingerprint": store.fingerprint,
+        "models": scores,
+    }
+
+
+class Judge:
+    """The held-out values of some examples, and the regions to score on."""
+
+    def __init__(self, store: PairStore, indices: np.ndarray, truth: Truth | None, lead: int = 0):
+        pair = store.batch(indices)
+        self.store, self.given = store, pair.source.mask.numpy()
+        self.distance = _distances(store, self.given)
+        if truth is None:
+            if lead > 0:
+                raise SolidError("beyond the first lead only simulated truth can be scored; give --truth")
+            self.values, self.where = pair.target.values.numpy(), regions(self.given, pair.target.mask.numpy())
+            self.what = "observed targets"
+        else:
+            if truth.grid != store.grid:
+                raise SolidError(f"the truth is on a {truth.grid.shape} grid, the pairs on {store.grid.shape}")
+            self.values = _truth_at(truth, store, indices, lead)
+            self.where = regions(self.given, pair.target.mask.numpy(), dense=np.ones_like(self.given))
+            self.what = "the whole grid"
+        scaling = Scaling.fit(store, store.split("train"))
+        self.std = scaling.std
+
+    def score(self, ensemble: np.ndarray) -> dict[str, Any]:  # (K, N, C, H, W)
+        return score(
+            ensemble,
+            self.values,
+            self.where,
+            self.std,
+            self.store.variables,
+            self.distance,
+            periodic=self.store.grid.periodic,
+        )
+
+
+def rival_ensemble(
+    name: str, store: PairStore, indices: np.ndarray, members: int, seed: int
+) -> np.ndarray:  # (K, N, C, H, W)
+    """Fit a closed-form rival to training examples and draw the same scenes."""
+    scaling = Scaling.fit(store, store.split("train"))
+    rival = build(name, Spec(store.grid, len(store.variables)))
+    if not isinstance(rival, Fitted):
+        raise SolidError(f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}")
+    train = store.split("train")
+    chosen = train[np.linspace(0, len(train) - 1, min(len(train), FIT_EXAMPLES)).astype(int)]
+    rival.fit(
+        scaling.standardise(store.batch(chosen[start : start + FIT_BATCH]))
+        for start in range(0, len(chosen), FIT_BATCH)
+    )
+    with torch.no_grad():
+        summary = draw(
+            rival,
+            scaling,
+            store.batch(indices).source,
+            members if rival.stochastic else 1,
+            seed=seed,
+            queries=[int(i) for i in indices],
+        )
+    assert summary.members is not None
+    return summary.members[:, :, 0]
+
+
+def _truth_at(truth: Truth, store: PairStore, indices: np.ndarray, lead: int) -> np.ndarray:  # (N, C, H, W)
+    trajectories = store.columns["trajectory"][indices]
+    frames = store.columns["frame_target"][indices] + 2 * lead  # pairs step over every second frame
+    if frames.max() >= truth.frames:
+        raise SolidError(f"lead {lead + 1} of these scenes is beyond the truth's {truth.frames} frames; fewer steps")
+    needed, rows = np.unique(trajectories, return_inverse=True)
+    fields = truth.read([int(n) for n in needed])  # (n, F, C, H, W)
+    return fields[rows, frames]
+
+
+def _distances(store: PairStore, given: np.ndarray) -> np.ndarray:  # (N, 1, H, W), in cells
+    return np.stack([distance_to_sensor(mask.any(0), periodic=store.grid.periodic) for mask in given])[:, None]

@@ -1,0 +1,84 @@
+"""One small interface for every model: a loss on sparse pairs, and members of an ensemble for a query.
+
+Values are standardised (`scaling.py`) on the way in and out; a model never meets physical units. Families
+(regression, denoising, adversarial game) live beside the models and a model file holds only what is its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from .fields import Pair, Source
+from .grid import Grid
+from .noise import Noise
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a model must know of the data it will meet."""
+
+    grid: Grid
+    channels: int = 1  # variables predicted jointly
+    covariates: int = 0  # extra input channels known everywhere
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss and the parameters it may move; most models have one, an adversarial game has two."""
+
+    name: str
+    loss: Callable[[Pair, torch.Generator], Tensor]
+    parameters: list[nn.Parameter]
+
+
+class Forecaster(nn.Module, ABC):
+    """A law of the field at the target time, given a source."""
+
+    name: ClassVar[str]
+    family: ClassVar[str]  # deterministic | diffusion | distribution | adversarial | classical
+    reference: ClassVar[str]
+    stochastic: ClassVar[bool] = True  # do members differ?
+    SIZES: ClassVar[dict[str, dict[str, Any]]]  # options of each size: smoke, laptop, paper
+    leaks: bool = False  # True only for a model run as `oracle`
+
+    def __init__(self, spec: Spec):
+        super().__init__()
+        self.spec = spec
+
+    @abstractmethod
+    def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
+        """The training loss, a scalar; touches the target on its mask only. All its randomness is the generator's,
+        except dropout, which the training loop seeds for every step."""
+
+    @abstractmethod
+    def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
+        """Draw K members for each query. All randomness is the noise's, which is made for these members."""
+
+    def objectives(self) -> list[Objective]:
+        return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]
+
+    def conclude(self, held_out: Iterable[Pair]) -> None:
+        """After training, once: estimate from held-out examples what the loss does not see. Most have nothing to add."""
+        return None
+
+    def parameter_count(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+
+class Fitted(Forecaster):
+    """A forecaster fitted in closed form (kriging, climatology): its state is buffers, `fit` replaces the loop."""
+
+    family = "classical"
+
+    @abstractmethod
+    def fit(self, batches: Iterable[Pair]) -> None:
+        """Estimate everything from sparse pairs; called once."""
+
+    def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
+        raise TypeError(f"{self.name} is fitted in closed form and has no loss")

@@ -1,0 +1,76 @@
+"""The cells: where a field lives, how far apart its cells are, which axes wrap around, which cells count.
+
+Axis order is (y, x) everywhere. `origin` is the coordinate of the centre of cell (0, 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .errors import SolidError
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A regular grid of H x W cells.
+
+    >>> Grid.box(4, 4, side=2.0).x
+    array([0. , 0.5, 1. , 1.5])
+    """
+
+    shape: tuple[int, int]  # (H, W)
+    spacing: tuple[float, float] = (1.0, 1.0)  # size of a cell along (y, x)
+    origin: tuple[float, float] = (0.0, 0.0)
+    periodic: tuple[bool, bool] = (False, False)  # does the axis wrap around?
+    axes: tuple[str, str] = ("y", "x")  # or ("lat", "lon")
+    units: str = ""
+    domain: np.ndarray | None = field(default=None, compare=False, repr=False)  # (H, W) bool, True = a cell that counts
+
+    def __post_init__(self) -> None:
+        if min(self.shape) < 1:
+            raise SolidError(f"grid shape {self.shape} has an empty axis; both must be at least 1")
+        if min(self.spacing) <= 0:
+            raise SolidError(f"grid spacing {self.spacing} must be positive along both axes")
+        if self.domain is not None and self.domain.shape != self.shape:
+            raise SolidError(f"domain mask has shape {self.domain.shape}, the grid {self.shape}; make them equal")
+
+    @classmethod
+    def box(cls, height: int, width: int, side: float) -> Grid:
+        """A periodic box whose x axis has the given length; cells are square."""
+        spacing = side / width
+        return cls((height, width), (spacing, spacing), periodic=(True, True))
+
+    @property
+    def y(self) -> np.ndarray:  # (H,)
+        return self.origin[0] + self.spacing[0] * np.arange(self.shape[0])
+
+    @property
+    def x(self) -> np.ndarray:  # (W,)
+        return self.origin[1] + self.spacing[1] * np.arange(self.shape[1])
+
+    @property
+    def cells(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def with_domain(self, domain: np.ndarray | None) -> Grid:
+        return replace(self, domain=domain)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the domain mask, as plain JSON."""
+        names = ("shape", "spacing", "origin", "periodic", "axes", "units")
+        return {name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in names}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any], domain: np.ndarray | None = None) -> Grid:
+        return cls(
+            shape=(int(plain["shape"][0]), int(plain["shape"][1])),
+            spacing=(float(plain["spacing"][0]), float(plain["spacing"][1])),
+            origin=(float(plain["origin"][0]), float(plain["origin"][1])),
+            periodic=(bool(plain["periodic"][0]), bool(plain["periodic"][1])),
+            axes=(str(plain["axes"][0]), str(plain["axes"][1])),
+            units=str(plain["units"]),
+            domain=domain,
+        )

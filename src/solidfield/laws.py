@@ -1,0 +1,224 @@
+"""The law of one cell: a distribution on the line, given what the encoder says of the cell.
+
+A law turns features f into a monotone map x = Q(z; f) of a standard normal latent z, and learns it from observed
+targets alone: it never needs a neighbour, so nothing off M_o is ever missing. Two laws share one interface.
+
+`MixtureLaw`: x ~ sum_j pi_j N(mu_j, s_j^2), by likelihood; z = Phi^{-1}(F(x)).
+
+`DiffusionLaw`: the paper's denoising objective (Eq. 2) for a denoiser that reads x_tau at its own cell only. A location m and
+a scale s of the cell precondition it: with x_tau = alpha x + sigma eps and tan(theta) = sigma / (alpha s),
+
+    v    = cos(theta) (x - m) / s + sin(theta) eps              the noised value in the cell's own units
+    zeta = cos(theta) eps - sin(theta) (x - m) / s              what is unknown, given v
+    eps  = sin(theta) v + cos(theta) zeta                       so  eps_hat = sin(theta) v + cos(theta) g(v, theta; f)
+
+and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to (x - m) / s = v at theta = 0. For a Gaussian law
+g = 0 is exact and the flow is the identity; the head learns only what is not Gaussian. Levels are drawn uniformly in theta,
+which is where a cell of scale s has something to learn, whatever s is, in strata and with antithetic eps.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .errors import SolidError
+
+NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
+LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
+
+
+class Law(nn.Module, ABC):
+    """A distribution per cell and channel, behind three verbs. P is a number of cells anywhere."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def loss(
+        self,
+        features: Tensor,  # (P, F)
+        values: Tensor,  # (P,)
+        channel: Tensor,  # (P,) which variable
+        generator: torch.Generator,
+    ) -> Tensor:  # (P,)
+        """What training minimises at observed targets."""
+
+    @abstractmethod
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:  # (P,)
+        """z with Q(z) = value."""
+
+    @abstractmethod
+    def table(self, features: Tensor) -> Tensor:  # (P, C, nodes)
+        """Q at NODES, increasing along the last axis."""
+
+
+def interpolate(
+    table: Tensor,  # (P, C, nodes)
+    latents: Tensor,  # (K, P, C)
+) -> Tensor:  # (K, P, C)
+    """Q(z) between the nodes of a table, linearly; beyond the last node along the last segment."""
+    step = (NODES[-1] - NODES[0]) / (len(NODES) - 1)
+    position = (latents - NODES[0]) / step
+    left = position.floor().clamp(0, len(NODES) - 2)
+    index = left.long().permute(1, 2, 0)  # (P, C, K)
+    low, high = table.gather(-1, index), table.gather(-1, index + 1)
+    weight = (position - left).permute(1, 2, 0)
+    return torch.lerp(low, high, weight).permute(2, 0, 1)
+
+
+class MixtureLaw(Law):
+    """A mixture of Gaussians by likelihood, closed form both ways."""
+
+    name = "mixture"
+
+    def __init__(self, features: int, channels: int = 1, components: int = 3, width: int = 64):
+        super().__init__()
+        self.channels, self.components = channels, components
+        self.head = nn.Sequential(
+            nn.Linear(features, width), nn.SiLU(), nn.Linear(width, 3 * channels * components)
+        )
+        with torch.no_grad():  # spread the components, so that they do not begin as copies of one another
+            start = self.head[-1].bias.view(channels, components, 3)
+            start[..., 1] += torch.linspace(-0.5, 0.5, components)
+
+    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, J)
+        """log pi, mu, s."""
+        raw = self.head(features).unflatten(-1, (self.channels, self.components, 3))
+        return raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
+
+    def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
+        log_pi, mu, s = (_pick(part, channel) for part in self.parts(features))
+        z = (values[:, None] - mu) / s
+        return -torch.logsumexp(log_pi - s.log() - 0.5 * z**2, dim=-1)
+
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
+        log_pi, mu, s = (_pick(part, channel).double() for part in self.parts(features))
+        return _normal_score(log_pi.exp(), (values[:, None] - mu) / s).to(values.dtype)
+
+    def table(self, features: Tensor) -> Tensor:
+        log_pi, mu, s = (part[..., None, :] for part in self.parts(features))  # (P, C, 1, J)
+        pi, nodes = log_pi.exp(), NODES.to(features)
+
+        def below(x: Tensor) -> Tensor:  # (P, C, n) -> F(x)
+            return (pi * torch.special.ndtr((x[..., None] - mu) / s)).sum(-1)
+
+        # Between neighbouring points of all components F is smooth and rises a little: a bracket for every quantile.
+        coarse = (mu + s * nodes[::3, None]).flatten(-2).sort(-1).values  # (P, C, J * n)
+        wanted = torch.special.ndtr(nodes).expand(*coarse.shape[:-1], -1).contiguous()
+        right = torch.searchsorted(below(coarse), wanted).clamp(1, coarse.shape[-1] - 1)
+        low, high = coarse.gather(-1, right - 1), coarse.gather(-1, right)
+        x = 0.5 * (low + high)
+        for _ in range(6):  # Newton's method, by halves wherever it would leave the bracket
+            excess = below(x) - wanted
+            density = (pi / s * torch.exp(-0.5 * ((x[..., None] - mu) / s) ** 2)).sum(-1) / math.sqrt(2 * math.pi)
+            low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
+            newton = x - excess / density.clamp_min(1e-12)
+            x = torch.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+        return x.cummax(-1).values
+
+
+class DiffusionLaw(Law):
+    """A pointwise denoiser by the paper's objective, its one-dimensional flow tabulated."""
+
+    name = "diffusion"
+
+    def __init__(
+        self,
+        features: int,
+        channels: int = 1,
+        width: int = 64,
+        levels: int = 8,  # noise levels per encoder pass; each with eps and -eps
+        weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
+        steps: int = 8,  # of the flow, classical Runge-Kutta in theta
+    ):
+        super().__init__()
+        if weight not in ("likelihood", "paper"):
+            raise SolidError(f"weight '{weight}' of the diffusion law: choose likelihood or paper")
+        self.channels, self.levels, self.weight, self.steps = channels, levels, weight, steps
+        self.base = nn.Sequential(nn.Linear(features, width), nn.SiLU(), nn.Linear(width, 2 * channels))
+        self.condition = nn.Linear(features, channels * width)
+        self.noisy = nn.Linear(5, width, bias=False)
+        self.inner = nn.Linear(width, width)
+        self.out = nn.Linear(width, 1)
+        nn.init.zeros_(self.out.weight)  # begin as a Gaussian law
+        nn.init.zeros_(self.out.bias)
+
+    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """m, s (P, C) and the conditioning of g (P, C, width)."""
+        m, raw = self.base(features).unflatten(-1, (self.channels, 2)).unbind(-1)
+        return m, LEAST_SCALE + F.softplus(raw), self.condition(features).unflatten(-1, (self.channels, -1))
+
+    def velocity(self, v: Tensor, theta: Tensor, condition: Tensor) -> Tensor:
+        """g(v, theta; f); shapes (...) and (..., width)."""
+        sin, cos = theta.sin(), theta.cos()
+        # tanh keeps the tails tame: far out, the law is the Gaussian that m and s describe.
+        noisy = torch.stack([v, torch.tanh(v), sin, cos, v * sin], dim=-1)
+        hidden = F.silu(condition + self.noisy(noisy))
+        return self.out(F.silu(self.inner(hidden))).squeeze(-1)
+
+    def denoise(self, x_tau: Tensor, log_snr: Tensor, parts: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """eps_hat for a value noised to this log-SNR: what `sample.py` calls, and what the loss compares with eps."""
+        m, s, condition = parts
+        alpha, sigma = log_snr.sigmoid().sqrt(), (-log_snr).sigmoid().sqrt()
+        theta = torch.atan2(sigma, alpha * s)
+        v = (x_tau - alpha * m) / torch.sqrt((alpha * s) ** 2 + sigma**2)
+        return theta.sin() * v + theta.cos() * self.velocity(v, theta, condition)
+
+    def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
+        m, s, condition = (_pick(part, channel) for part in self.parts(features))
+        strata = torch.arange(self.levels) + torch.rand(len(values), self.levels, generator=generator)
+        theta = (0.5 * math.pi * strata / self.levels).clamp(0.02, 0.5 * math.pi - 0.02).to(values)  # (P, L)
+        eps = torch.randn(len(values), self.levels, generator=generator).to(values)
+        log_snr = -2 * torch.log(s.detach()[:, None] * theta.tan())
+        alpha, sigma = log_snr.sigmoid().sqrt(), (-log_snr).sigmoid().sqrt()
+        weight = 1 / (theta.sin() * theta.cos()) if self.weight == "likelihood" else torch.ones_like(theta)
+        parts = (m[:, None], s[:, None], condition[:, None])
+        error = sum(
+            (sign * eps - self.denoise(alpha * values[:, None] + sigma * sign * eps, log_snr, parts)) ** 2
+            for sign in (1, -1)
+        )
+        return (weight * error).mean(dim=-1)
+
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
+        m, s, condition = (_pick(part, channel) for part in self.parts(features))
+        return self._flow((values - m) / s, condition, 0.0, 0.5 * math.pi)
+
+    def table(self, features: Tensor) -> Tensor:
+        m, s, condition = self.parts(features)
+        nodes = NODES.to(features).expand(*m.shape, -1)
+        v = self._flow(nodes, condition[..., None, :], 0.5 * math.pi, 0.0)
+        # The exact flow is monotone; rounding and a coarse step must not undo that.
+        return (m[..., None] + s[..., None] * v).cummax(-1).values
+
+    def _flow(self, v: Tensor, condition: Tensor, start: float, end: float) -> Tensor:
+        h = (end - start) / self.steps
+        for step in range(self.steps):
+            theta = torch.full((), start + step * h, dtype=v.dtype, device=v.device)
+            k1 = self.velocity(v, theta.expand_as(v), condition)
+            k2 = self.velocity(v + 0.5 * h * k1, (theta + 0.5 * h).expand_as(v), condition)
+            k3 = self.velocity(v + 0.5 * h * k2, (theta + 0.5 * h).expand_as(v), condition)
+            k4 = self.velocity(v + h * k3, (theta + h).expand_as(v), condition)
+            v = v + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return v
+
+
+def _pick(part: Tensor, channel: Tensor) -> Tensor:  # (P, C, ...), (P,) -> (P, ...)
+    return part[torch.arange(len(channel), device=channel.device), channel]
+
+
+def _normal_score(pi: Tensor, z: Tensor) -> Tensor:  # (P, J), (P, J) -> (P,)
+    """Phi^{-1}(sum_j pi_j Phi(z_j)), from whichever tail is the smaller so that far values keep their digits."""
+    below = (pi * torch.special.ndtr(z)).sum(-1)
+    above = (pi * torch.special.ndtr(-z)).sum(-1)
+    tiny = 1e-15
+    return torch.where(
+        below < above, torch.special.ndtri(below.clamp_min(tiny)), -torch.special.ndtri(above.clamp_min(tiny))
+    )
+
+
+LAWS: dict[str, type[Law]] = {law.name: law for law in (MixtureLaw, DiffusionLaw)}

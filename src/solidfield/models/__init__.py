@@ -1,0 +1,39 @@
+"""The list of models. Each is one file that holds only what is its own; families share their training.
+
+`build` is the only way a name becomes a model: sizes (`smoke`, `laptop`, `paper`) are the model's own table of
+options, anything else given overrides them, and an unknown option is an error that names it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ..errors import SolidError
+from ..forecast import Forecaster, Spec
+from .solid import Solid
+from .solid_paper import SolidPaper
+
+MODELS: dict[str, type[Forecaster]] = {model.name: model for model in (Solid, SolidPaper)}
+
+SIZES = ("smoke", "laptop", "paper", "paper-large")
+
+
+def model_class(name: str) -> type[Forecaster]:
+    if name not in MODELS:
+        raise SolidError(f"unknown model '{name}'; choose one of {', '.join(MODELS)} (see `solid models`)")
+    return MODELS[name]
+
+
+def build(name: str, spec: Spec, options: dict[str, Any] | None = None) -> Forecaster:
+    """Make a model for this grid and these variables; `options["size"]` picks a row of the model's size table."""
+    model = model_class(name)
+    chosen = dict(options or {})
+    size = chosen.pop("size", "laptop")
+    if size not in model.SIZES:
+        raise SolidError(f"model '{name}' has no size '{size}'; choose one of {', '.join(model.SIZES)}")
+    known = [p for p in inspect.signature(model).parameters if p != "spec"]
+    for option in chosen:
+        if option not in known:
+            raise SolidError(f"model '{name}' has no option '{option}'; it knows size, {', '.join(known)}")
+    return model(spec, **(model.SIZES[size] | chosen))

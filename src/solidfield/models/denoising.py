@@ -1,0 +1,100 @@
+"""The family of denoising models: the paper's objective and samplers around any predictor of the noise.
+
+    loss    x_tau = sqrt(alpha_bar) x_0 + sqrt(1 - alpha_bar) eps,  eps_hat = denoise(x_tau, source, tau),
+            and Eq. 2 between eps_hat and eps, on M_o alone
+    sample  the same denoiser walked from noise to data, one state per member and query
+
+Strict by default: x_0 is the target on M_o and zero elsewhere, since nothing else is known; the noise is
+everywhere. As `oracle` the family takes the paper literally: x_0 is the dense field, which only simulated
+truth can give, and the model says `leaks`. A model of the family says how the noise is predicted (`denoise`)
+and, if it is not white, how white noise becomes its noise (`colour`); nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import SolidError
+from ..fields import OraclePair, Pair, Source
+from ..forecast import Forecaster, Spec
+from ..noise import Noise
+from ..objective import denoising_loss, draw_tau, noised
+from ..sample import sampler, temperature, tempered
+from ..schedule import schedule
+
+
+class Denoising(Forecaster):
+    """A forecaster that learns to remove noise at observed targets."""
+
+    family = "diffusion"
+
+    def __init__(
+        self,
+        spec: Spec,
+        schedule_name: str,
+        sampler_name: str,
+        steps: int,
+        lam: float,
+        oracle: bool,
+        temper: bool,
+    ):
+        super().__init__(spec)
+        if lam < 0:
+            raise SolidError(f"lam {lam} must not be negative; the paper uses 0.05 to 0.1, 0 switches it off")
+        self.schedule = schedule(schedule_name)
+        self.sampler = sampler(sampler_name, steps)
+        self.lam = lam
+        self.leaks = oracle
+        self.temperature = temperature(self.sampler, self.schedule) if temper else 1.0
+
+    @abstractmethod
+    def denoise(
+        self,
+        x_tau: Tensor,  # (B, C, H, W)
+        source: Source,
+        tau: Tensor,  # (B,)
+    ) -> Tensor:  # (B, C, H, W)
+        """eps_hat, the noise in x_tau."""
+
+    def colour(self, white: Tensor) -> Tensor:  # (..., C, H, W) -> the same
+        """The noise of the forward process, made of white noise; white unless a model says otherwise."""
+        return white
+
+    def loss(self, pair: Pair | OraclePair, generator: torch.Generator) -> Tensor:
+        if self.leaks and not isinstance(pair, OraclePair):
+            raise SolidError(
+                f"{self.name} as oracle needs dense simulated targets, got sparse ones; set oracle=false"
+            )
+        if isinstance(pair, OraclePair) and not self.leaks:
+            raise SolidError(
+                f"{self.name} is strict but was given dense targets; give sparse pairs or set oracle=true"
+            )
+        sparse = pair.pair if isinstance(pair, OraclePair) else pair
+        x_0 = pair.dense if isinstance(pair, OraclePair) else sparse.target.values
+        source, m_o = sparse.source, sparse.target.mask
+
+        tau = draw_tau(len(x_0), self.schedule, generator).to(x_0.device)
+        white = torch.randn(x_0.shape, generator=generator, dtype=x_0.dtype).to(x_0.device)
+        eps = self.colour(white)
+        x_tau = noised(x_0, eps, tau, self.schedule)
+        return denoising_loss(self.denoise(x_tau, source, tau), eps, m_o, source.mask, self.lam)
+
+    def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
+        repeated = source.map(
+            lambda part: part.repeat(members, *[1] * (part.ndim - 1))
+        )  # (K B, ...), members slowest
+
+        def denoise(x: Tensor, tau: float) -> Tensor:  # (K, B, C, H, W) -> the same
+            flat = x.flatten(0, 1)
+            return self.denoise(flat, repeated, flat.new_full((len(flat),), tau)).view_as(x)
+
+        def coloured(shape: Sequence[int]) -> Tensor:  # (K, B, C, H, W)
+            return self.colour(noise(shape))
+
+        return self.sampler(
+            denoise, self.schedule, tempered(coloured, self.temperature), source.values.shape[1:]
+        )

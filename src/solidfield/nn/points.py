@@ -1,0 +1,154 @@
+"""Networks on a set of cells: an operator over the set, and the way to a regular grid and back.
+
+The sparse operator is a depthwise convolution over the cells of the set alone, divided by the local density of the set,
+
+    y(p) = sum_q K(p - q) m(q) x(q) / rho(p),      rho(p) = the share of the k x k cells around p that are in the set,
+
+so its answer does not shrink where cells are few. A node of the regular grid takes the values of its k nearest cells of the
+set with weights 1 / distance^2, which is the value itself where node and cell coincide; cells take the grid's values
+bilinearly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..grid import Grid
+from .filters import resample
+from .layers import Axes, wrap
+
+
+class SparseBlock(nn.Module):
+    """The sparse operator: a depthwise convolution over the cells of the set, divided by their local density."""
+
+    def __init__(self, width: int, skip: int, kernel: int, embedding: int, periodic: Axes):
+        super().__init__()
+        self.periodic = periodic
+        self.join = nn.Conv2d(width + skip, width, 1) if skip else nn.Identity()
+        self.norm1, self.norm2 = (
+            ChannelNorm(width, shift=False),
+            ChannelNorm(width, shift=False),
+        )  # tau shifts
+        self.time1, self.time2 = nn.Linear(embedding, 2 * width), nn.Linear(embedding, 2 * width)
+        bound = 1.0 / kernel
+        self.weight = nn.Parameter(torch.empty(width, 1, kernel, kernel).uniform_(-bound, bound))
+        self.mlp = nn.Sequential(nn.Conv2d(width, 2 * width, 1), nn.GELU(), nn.Conv2d(2 * width, width, 1))
+
+    def forward(
+        self,
+        x: Tensor,  # (B, width (+ skip), H, W)
+        embedding: Tensor,  # (B, E)
+        m: Tensor,  # (B, 1, H, W) 1 on the set
+        density: Tensor,  # (B, 1, H, W) share of the neighbourhood that is in the set
+    ) -> Tensor:  # (B, width, H, W)
+        x = self.join(x)
+        h = modulate(self.norm1(x), self.time1, embedding)
+        x = x + depthwise(h * m, self.weight, self.periodic) / density
+        return x + self.mlp(modulate(self.norm2(x), self.time2, embedding))
+
+
+class Bridge(nn.Module):
+    """From a set of cells to the regular grid by inverse-square weights of the k nearest, and back bilinearly."""
+
+    cells: Tensor
+    nodes: Tensor
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(self, grid: Grid, shape: tuple[int, int], neighbours: int):
+        super().__init__()
+        self.shape, self.neighbours = shape, neighbours
+        self.same = shape == grid.shape
+        self.periods = [n if wraps else math.inf for n, wraps in zip(grid.shape, grid.periodic, strict=True)]
+        own = [torch.arange(n, dtype=torch.float32) for n in grid.shape]
+        # Node g of the grid stands where its share of the axis has its middle; equal sizes coincide.
+        laid = [(torch.arange(g) + 0.5) * n / g - 0.5 for g, n in zip(shape, grid.shape, strict=True)]
+        for name, axes in (("cells", own), ("nodes", laid)):
+            places = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, 1)
+            self.register_buffer(name, places, persistent=False)  # (cells, 2)
+        for name, n, g, wraps in zip(("rows", "columns"), grid.shape, shape, grid.periodic, strict=True):
+            self.register_buffer(name, bilinear_matrix(n, g, wraps), persistent=False)
+
+    def gather(self, x: Tensor, points: Tensor) -> Tensor:  # (B, C, H, W), (B, 1, H, W) -> (B, C, G, G')
+        if self.same and bool(points.all()):
+            return x  # each node is a cell of the set
+        sets = points.flatten(1)
+        if bool((sets == sets[:1]).all()):
+            sets = sets[:1]
+        found = [self._nearest(row.nonzero()[:, 0]) for row in sets]
+        index = torch.stack([i for i, _ in found]).expand(len(x), -1, -1)  # (B, nodes, k)
+        weight = torch.stack([w for _, w in found])[:, None]  # (B or 1, 1, nodes, k)
+        flat = x.flatten(2)
+        taken = flat.gather(2, index.flatten(1)[:, None].expand(-1, flat.shape[1], -1)).unflatten(
+            2, index.shape[1:]
+        )
+        return (taken * weight).sum(dim=3).unflatten(2, self.shape)
+
+    def spread(self, x: Tensor) -> Tensor:  # (B, C, G, G') -> (B, C, H, W)
+        return x if self.same else resample(x, self.rows, self.columns)
+
+    def _nearest(
+        self, chosen: Tensor
+    ) -> tuple[Tensor, Tensor]:  # (n,) cells -> (nodes, k) cells, (nodes, k) weights
+        """An empty set has weights of zero."""
+        k = self.neighbours
+        index = torch.zeros(len(self.nodes), k, dtype=torch.long, device=self.nodes.device)
+        weight = torch.zeros(len(self.nodes), k, device=self.nodes.device)
+        if len(chosen):
+            squared = torch.zeros(len(self.nodes), len(chosen), device=self.nodes.device)
+            for axis, period in enumerate(self.periods):
+                apart = (self.nodes[:, axis, None] - self.cells[None, chosen, axis]).abs()
+                squared += torch.minimum(apart, (period - apart).abs()).square()
+            near, which = squared.topk(min(k, len(chosen)), largest=False)
+            index[:, : near.shape[1]] = chosen[which]
+            weight[:, : near.shape[1]] = 1.0 / near.clamp(min=1e-16)
+            weight = weight / weight.sum(dim=1, keepdim=True)
+        return index, weight
+
+
+class ChannelNorm(nn.Module):
+    """Layer normalisation of each cell over its channels."""
+
+    def __init__(self, width: int, shift: bool = True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(width, 1, 1)) if shift else None
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, C, H, W)
+        variance, mean = torch.var_mean(x, dim=1, keepdim=True, unbiased=False)
+        x = (x - mean) * (variance + 1e-5).rsqrt() * self.weight
+        return x if self.bias is None else x + self.bias
+
+
+def modulate(x: Tensor, linear: nn.Linear, embedding: Tensor) -> Tensor:  # (B, C, H, W)
+    """Scale and shift by tau."""
+    scale, shift = linear(F.gelu(embedding))[:, :, None, None].chunk(2, dim=1)
+    return x * (1 + scale) + shift
+
+
+def depthwise(
+    x: Tensor,  # (B, C, H, W)
+    weight: Tensor,  # (C, 1, k, k)
+    periodic: Axes,
+) -> Tensor:  # (B, C, H, W)
+    """A depthwise convolution that keeps the grid, with zeros or the far side beyond the edge."""
+    margin = weight.shape[-1] // 2
+    padding = [0 if wraps else margin for wraps in periodic]
+    return F.conv2d(wrap(x, periodic, margin), weight, padding=padding, groups=len(weight))
+
+
+def bilinear_matrix(size: int, nodes: int, periodic: bool) -> Tensor:  # (n, g)
+    """Values at n cells from g nodes that share the axis evenly; beyond the last node its value goes on, or wraps."""
+    place = (torch.arange(size) + 0.5) * nodes / size - 0.5
+    below = place.floor()
+    share = place - below
+    matrix = torch.zeros(size, nodes)
+    for offset, part in ((0, 1 - share), (1, share)):
+        node = (below + offset).long()
+        node = node % nodes if periodic else node.clamp(0, nodes - 1)
+        matrix[torch.arange(size), node] += part
+    return matrix

@@ -1,0 +1,41 @@
+"""Where members come from: white noise that belongs to a member, not to the order in which members are drawn.
+
+Member k of query b draws from the stream of the key (seed, b, k). However an ensemble is cut into chunks to fit in
+memory, each member meets the same noise. A sampler asks for noise by calling its source with the shape of one state;
+correlated noise is just another callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from .keys import torch_generator
+
+# noise(shape of one state) -> (K, B, *shape)
+Noise = Callable[[Sequence[int]], Tensor]
+
+
+class MemberNoise:
+    """Independent standard normal noise with one stream per (query, member)."""
+
+    def __init__(
+        self,
+        seed: int,
+        queries: Sequence[int],  # B identities, for instance positions in a store
+        members: Sequence[int],  # K identities, 0 .. K-1 of the whole ensemble
+        device: torch.device | str = "cpu",
+    ):
+        self.size = (len(members), len(queries))
+        self.device = device
+        self.streams = [torch_generator(seed, "member", b, k) for k in members for b in queries]
+
+    def __call__(self, shape: Sequence[int]) -> Tensor:  # (K, B, *shape)
+        draws = [torch.randn(tuple(shape), generator=stream) for stream in self.streams]
+        return torch.stack(draws).reshape(*self.size, *shape).to(self.device)
+
+    def one_query_per_member(self) -> Noise:
+        """The same streams for a rollout, where each member has become a query of its own: (1, K * B, *shape)."""
+        return lambda shape: self(shape).flatten(0, 1)[None]

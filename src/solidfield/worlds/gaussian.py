@@ -1,0 +1,172 @@
+"""The Gaussian world: a random field whose every posterior is known in closed form; a measuring stick.
+
+    x_0(k) = sqrt(S(k)) xi_0(k),      x_{t+1}(k) = a(k) x_t(k) + sqrt((1 - |a(k)|^2) S(k)) xi_{t+1}(k)
+    a(k) = exp(-(nu k^2 + gamma) dt - i c . k dt),      S(k) ~ (1 + l^2 k^2)^-(s + 1)      (a Matern field)
+
+on a periodic box: advection by c, diffusion nu, damping gamma, and noise that keeps the law of every frame
+the same. xi is the transform of a white field, so modes and their conjugates are right by construction;
+along an axis with an even number of cells the highest mode is its own conjugate, and its phase c . k is set
+to zero there, which keeps the field real. Then Cov(x_t(0), x_{t+lag}(r)) is the inverse transform of S(k)
+a(k)^lag, and given noisy readings y = x_t(o) + obs_std eps
+
+    E[x_{t+lead} | y] = K_lead K_oo^-1 y,      Cov = K_0 - K_lead K_oo^-1 K_lead^T.
+
+Lags and leads are counted in FRAMES. Where pairs are made of every second frame, a lead of one pair step is
+`lead=2` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import pi
+from typing import Any
+
+import numpy as np
+import scipy.fft
+import scipy.linalg
+
+from ..errors import SolidError
+from ..grid import Grid
+from ..keys import numpy_generator
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A multivariate normal law of the field on the grid."""
+
+    mean: np.ndarray  # (H, W)
+    covariance: np.ndarray  # (H W, H W), cells in row-major order
+
+    @property
+    def std(self) -> np.ndarray:  # (H, W)
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0)).reshape(self.mean.shape)
+
+    def sample(self, count: int, generator: np.random.Generator) -> np.ndarray:  # (count, H, W)
+        """Independent draws. Cells known exactly make the covariance singular; the jitter that mends it adds
+        a hundred-thousandth of the largest standard deviation."""
+        jitter = 1e-10 * max(float(np.max(np.diag(self.covariance))), np.finfo(np.float64).tiny)
+        root = np.linalg.cholesky(self.covariance + jitter * np.eye(self.mean.size))
+        normals = generator.standard_normal((count, self.mean.size))
+        return self.mean + (normals @ root.T).reshape(count, *self.mean.shape)
+
+
+@dataclass(frozen=True)
+class GaussianWorld:
+    """A stationary periodic Gaussian field with linear advection-diffusion dynamics.
+
+    With the defaults the posterior standard deviation off 5 % random sensors is 0.58 of the prior's, and 0.71
+    two frames later (0.46 and 0.64 off 10 %): neither trivial nor hopeless.
+    """
+
+    cells: int = 32  # along each axis
+    side: float = 1.0  # length of the box
+    frames: int = 50
+    spacing: float = 0.1  # dt, time between frames
+    seed: int = 0
+    std: float = 1.0  # of the field
+    length: float = 0.1  # l, a tenth of the box: about three cells
+    smoothness: float = 1.0  # s
+    diffusion: float = 0.002  # nu
+    damping: float = 0.5  # gamma
+    velocity: tuple[float, float] = (0.05, 0.2)  # c along (y, x)
+
+    def __post_init__(self) -> None:
+        for name in ("cells", "frames", "side", "spacing", "std", "length", "smoothness"):
+            if not getattr(self, name) > 0:
+                raise SolidError(f"{name}={getattr(self, name)} of the Gaussian world must be positive")
+        for name in ("diffusion", "damping"):
+            if not getattr(self, name) >= 0:
+                raise SolidError(f"{name}={getattr(self, name)} of the Gaussian world must not be negative")
+
+    @property
+    def grid(self) -> Grid:
+        return Grid.box(self.cells, self.cells, self.side)
+
+    @property
+    def times(self) -> np.ndarray:  # (F,)
+        return self.spacing * np.arange(self.frames)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return ("field",)
+
+    @property
+    def shifts(self) -> tuple[int, int]:
+        """The translations in cells along (y, x) that leave the law unchanged: all."""
+        return (1, 1)
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that determines the data, as plain JSON."""
+        return {"kind": "gaussian", **asdict(self), "velocity": list(self.velocity)}
+
+    def trajectories(self, indices: Sequence[int]) -> np.ndarray:  # (n, F, 1, H, W) float32
+        """The trajectories with these indices, each computed by itself and so the same in any company."""
+        fields = np.empty((len(indices), self.frames, 1, *self.grid.shape), np.float32)
+        spectrum, rate = (modes[:, : self.cells // 2 + 1] for modes in self._modes())
+        factor = np.exp(rate)
+        kick = np.sqrt(-np.expm1(2 * rate.real) * spectrum)  # 1 - |a|^2 without cancellation
+        for row, index in enumerate(indices):
+            draws = numpy_generator(self.seed, "gaussian", int(index))
+            white = draws.standard_normal((self.frames, *self.grid.shape))
+            xi = scipy.fft.rfft2(white, norm="ortho")  # (F, H, W // 2 + 1)
+            x = np.sqrt(spectrum) * xi[0]
+            for frame in range(self.frames):
+                if frame > 0:
+                    x = factor * x + kick * xi[frame]
+                fields[row, frame, 0] = scipy.fft.irfft2(x, s=self.grid.shape, norm="ortho")
+        return fields
+
+    def covariance(self, lag: int = 0) -> np.ndarray:  # (H, W)
+        """Cov(x_t(0), x_{t+lag}(r)) for every displacement r on the grid; lag in frames."""
+        if lag < 0:
+            raise SolidError(f"lag={lag} must not be negative; mirror the kernel of lag={-lag} instead")
+        spectrum, rate = self._modes()
+        return scipy.fft.ifft2(spectrum * np.exp(lag * rate)).real
+
+    def posterior(
+        self,
+        observations: np.ndarray,  # (H, W), NaN = not observed
+        lead: int = 0,
+        obs_std: float = 0.0,
+    ) -> Posterior:
+        """The law of the field `lead` frames after the observations; without any of them, the prior."""
+        observations = np.asarray(observations, np.float64)
+        if observations.shape != self.grid.shape:
+            raise SolidError(f"observations have shape {observations.shape}, the world {self.grid.shape}")
+        every, seen = np.arange(self.grid.cells), np.flatnonzero(~np.isnan(observations))
+        prior = self._between(0, every, every)
+        if len(seen) == 0:
+            return Posterior(np.zeros(self.grid.shape), prior)
+        k_oo = self._between(0, seen, seen) + obs_std**2 * np.eye(len(seen))
+        k_lead = self._between(lead, seen, every)  # (n, H W)
+        root = scipy.linalg.cholesky(k_oo, lower=True)
+        half = scipy.linalg.solve_triangular(root, k_lead, lower=True)  # (n, H W)
+        mean = half.T @ scipy.linalg.solve_triangular(root, observations.ravel()[seen], lower=True)
+        return Posterior(mean.reshape(self.grid.shape), prior - half.T @ half)
+
+    def _between(self, lag: int, first: np.ndarray, later: np.ndarray) -> np.ndarray:  # (n,), (m,) -> (n, m)
+        """Cov(x_t(p), x_{t+lag}(q)) for cells p of `first` and q of `later`."""
+        (y_p, x_p), (y_q, x_q) = (np.divmod(cells, self.cells) for cells in (first, later))
+        return self.covariance(lag)[(y_q - y_p[:, None]) % self.cells, (x_q - x_p[:, None]) % self.cells]
+
+    def _modes(self) -> tuple[np.ndarray, np.ndarray]:  # (H, W), (H, W)
+        """S(k), scaled so that the variance of a cell is std^2 exactly, and log a(k)."""
+        n = np.rint(self.cells * scipy.fft.fftfreq(self.cells))
+        k = 2 * pi / self.side * n
+        phase = np.where(2 * np.abs(n) == self.cells, 0.0, k)
+        square = k[:, None] ** 2 + k**2
+        spectrum = (1 + self.length**2 * square) ** -(self.smoothness + 1)
+        spectrum *= self.std**2 / spectrum.mean()
+        drift = self.velocity[0] * phase[:, None] + self.velocity[1] * phase
+        return spectrum, -(self.diffusion * square + self.damping + 1j * drift) * self.spacing
+
+
+def gaussian_world(**parameters: Any) -> GaussianWorld:
+    """The Gaussian world with these parameters.
+
+    >>> world = gaussian_world(cells=8)
+    >>> bool(np.allclose(world.posterior(np.full((8, 8), np.nan)).std, 1.0))
+    True
+    """
+    return GaussianWorld(**parameters)

@@ -1,0 +1,57 @@
+"""Fixtures shared by all tests: a tiny pair store, the tiny models, a place for a run.
+
+They import what they need when they are asked for: the tests of a lower room need none of the rooms above it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+if TYPE_CHECKING:
+    import tiny
+    from solidfield.pairs import PairStore
+
+
+@pytest.fixture(scope="session")
+def truth() -> tiny.TinyTruth:
+    """10 trajectories of 6 frames of one variable on 8 x 8 cells."""
+    import tiny
+
+    return tiny.TinyTruth.make()
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory, truth: tiny.TinyTruth) -> PairStore:
+    """Its readings at 30 % of the cells, lead 1: 12 training, 4 validation, 4 test examples, 4 in between."""
+    import tiny
+
+    return tiny.tiny_store(tmp_path_factory.mktemp("pairs") / "pairs", truth)
+
+
+@pytest.fixture
+def tiny_models() -> Iterator[None]:
+    """`build` and `load_run` know the tiny models."""
+    import tiny
+    from solidfield.models import MODELS
+
+    before = dict(MODELS)
+    tiny.register()
+    yield
+    MODELS.clear()
+    MODELS.update(before)
+
+
+@pytest.fixture
+def run(tmp_path: Path, tiny_models: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place for a run folder; one thread, and no waiting for the disk (only a power cut tells it apart)."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    yield tmp_path / "run"
+    torch.set_num_threads(threads)

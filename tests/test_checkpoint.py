@@ -1,0 +1,264 @@
+"""What is on disk is whole or is an error: damage, a full disk, a foreign folder, a finished run."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import solidfield.checkpoint
+import tiny
+from solidfield.checkpoint import State, checkpoints, digest, load_state, read_json, save_state, write_json
+from solidfield.errors import SolidError
+from solidfield.grid import Grid
+from solidfield.pairs import PairStore
+from solidfield.run import load_run
+from solidfield.scenarios import Scenario
+from solidfield.train import Progress, train
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(steps: int) -> Callable[[Progress], None]:
+    """A display that breaks training off, as an interrupt would."""
+
+    def report(progress: Progress) -> None:
+        if progress.step == steps:
+            raise Stop
+
+    return report
+
+
+def broken_off(store: PairStore, run: Path, steps: int = 10) -> None:
+    with pytest.raises(Stop):
+        train(tiny.Tiny(tiny.spec_of(store)), store, run, tiny.tiny_config(), report=stop_after(steps))
+
+
+def finished(store: PairStore, run: Path, resume: bool = False) -> bytes:
+    train(tiny.Tiny(tiny.spec_of(store)), store, run, tiny.tiny_config(), resume=resume)
+    return (run / "weights.safetensors").read_bytes()
+
+
+def test_state_comes_back_bit_by_bit(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    tensors = {
+        "model": {"w": torch.randn(3, 4, generator=generator), "n": torch.tensor(7)},
+        "best": {"h": torch.randn(2, generator=generator).bfloat16(), "t": torch.arange(6.0).reshape(2, 3).T},
+        "none": {},
+    }
+    counters = {"crps": 0.1 + 0.2, "stale": 3, "none": None}
+    save_state(tmp_path, 12, State(tensors, counters))
+    step, state = load_state(tmp_path)
+    assert step == 12
+    assert state.counters == counters
+    for group, members in tensors.items():
+        assert state.tensors[group].keys() == members.keys()
+        for name, tensor in members.items():
+            assert state.tensors[group][name].dtype == tensor.dtype
+            assert torch.equal(state.tensors[group][name], tensor)
+
+
+def test_the_newest_two_are_kept_and_nothing_is_left_half_written(tmp_path: Path) -> None:
+    for step in (0, 5, 10, 15):
+        save_state(tmp_path, step, State({"model": {"w": torch.ones(1)}}, {}))
+    assert sorted(os.listdir(tmp_path)) == ["step-00000010", "step-00000015"]
+
+
+def test_every_file_is_on_the_disk_before_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flush the files, then their folder, then rename, then flush the folder that holds the name."""
+    events: list[str] = []
+    rename = os.rename
+
+    def fsync(handle: int) -> None:
+        events.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", lambda old, new: (events.append("rename"), rename(old, new)))
+    save_state(tmp_path, 3, State({"model": {"w": torch.ones(1)}, "best": {}}, {}))
+    files = ["model.safetensors", "best.safetensors", "state.json"]
+    assert events == [*files, ".tmp-step-00000003", "rename", tmp_path.name]
+
+
+def test_a_digest_depends_on_content_not_on_order() -> None:
+    assert digest({"a": 1, "b": [2.5]}) == digest({"b": [2.5], "a": 1}) != digest({"a": 1, "b": [2.25]})
+
+
+def test_json_notices_a_changed_digit(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"lr": 0.125})
+    assert read_json(tmp_path / "a.json") == {"lr": 0.125}
+    text = (tmp_path / "a.json").read_text()
+    (tmp_path / "a.json").write_text(text.replace("0.125", "0.126"))
+    with pytest.raises(SolidError, match=r"a\.json is damaged"):
+        read_json(tmp_path / "a.json")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+@pytest.mark.parametrize("harm", [flip, truncate, Path.unlink])
+@pytest.mark.parametrize("name", ["model", "average", "optimiser", "best", "state"])
+def test_damage_is_an_error_that_shows_the_way_back(
+    tmp_path: Path, harm: Callable[[Path], None], name: str
+) -> None:
+    for step in (4, 8):
+        groups = {group: {"w": torch.randn(9)} for group in ("model", "average", "optimiser", "best")}
+        save_state(tmp_path, step, State(groups, {"counters": {}}))
+    harm(next((tmp_path / "step-00000008").glob(f"{name}.*")))
+    way_back = "step-00000004 is intact: delete the folder step-00000008"
+    with pytest.raises(SolidError, match=rf"{name}\.\w+ .*; {way_back}"):
+        load_state(tmp_path)
+    shutil.rmtree(tmp_path / "step-00000008")
+    assert load_state(tmp_path)[0] == 4
+    harm(next((tmp_path / "step-00000004").glob(f"{name}.*")))
+    with pytest.raises(SolidError, match="no older checkpoint is intact"):
+        load_state(tmp_path)
+
+
+def test_after_damage_the_older_checkpoint_leads_to_the_same_weights(store: PairStore, run: Path) -> None:
+    expected = finished(store, run / "whole")
+    broken_off(store, run / "harmed")
+    newest = checkpoints(run / "harmed" / "state")[-1]
+    flip(newest / "model.safetensors")
+    with pytest.raises(SolidError, match="is damaged"):
+        finished(store, run / "harmed", resume=True)
+    shutil.rmtree(newest)
+    assert finished(store, run / "harmed", resume=True) == expected
+
+
+@pytest.mark.parametrize("allowed", [6, 9, 13])  # flushes that succeed before the disk is full
+def test_a_full_disk_is_one_line_and_costs_nothing(
+    store: PairStore, run: Path, monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    expected = finished(store, run / "whole")
+    flushes = [0]
+
+    def fsync(handle: int) -> None:
+        flushes[0] += 1
+        if flushes[0] > allowed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(solidfield.checkpoint.os, "fsync", fsync)
+        with pytest.raises(SolidError, match=r"cannot write \S+: No space left on device; make room there"):
+            finished(store, run / "full")
+    assert not list((run / "full").rglob(".tmp-*"))
+    assert finished(store, run / "full", resume=True) == expected
+
+
+def test_a_log_that_cannot_grow_is_the_same_error(store: PairStore, run: Path) -> None:
+    broken_off(store, run)
+    (run / "log.jsonl").unlink()
+    (run / "log.jsonl").mkdir()
+    with pytest.raises(SolidError, match=r"log\.jsonl"):
+        finished(store, run, resume=True)
+
+
+def test_resume_continues_the_log_without_a_gap_or_a_repeat(store: PairStore, run: Path) -> None:
+    broken_off(store, run, steps=11)
+    with open(run / "log.jsonl", "a") as file:
+        file.write('{"step": 11, "lo')  # cut short by a kill
+    finished(store, run, resume=True)
+    lines = (run / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [4, 8, 10, 12]
+
+
+def test_an_existing_folder_is_never_written_over(store: PairStore, run: Path) -> None:
+    run.mkdir()
+    (run / "notes.txt").write_text("mine")
+    with pytest.raises(SolidError, match="never written over; resume it or choose another folder"):
+        finished(store, run)
+    assert os.listdir(run) == ["notes.txt"]
+    with pytest.raises(SolidError, match="holds no run to resume"):
+        finished(store, run, resume=True)
+
+
+def test_resuming_a_finished_run_changes_nothing(store: PairStore, run: Path) -> None:
+    content = finished(store, run)
+    first = read_json(run / "run.json")
+    assert finished(store, run, resume=True) == content
+    assert read_json(run / "run.json") == first
+
+
+def test_resuming_with_other_settings_or_data_names_the_difference(
+    store: PairStore, run: Path, tmp_path: Path
+) -> None:
+    broken_off(store, run)
+    spec = tiny.spec_of(store)
+    with pytest.raises(SolidError, match=r"train\.lr was 0\.01 in the run and is 0\.02 now"):
+        train(tiny.Tiny(spec), store, run, tiny.tiny_config(lr=0.02), resume=True)
+    with pytest.raises(SolidError, match=r"model\.options\.width was None in the run and is 8 now"):
+        train(tiny.Tiny(spec, width=8), store, run, tiny.tiny_config(), {"width": 8}, resume=True)
+    other = tiny.tiny_store(tmp_path / "other", tiny.TinyTruth.make(seed=1))
+    with pytest.raises(SolidError, match=r"data\.fingerprint was"):
+        train(tiny.Tiny(spec), other, run, tiny.tiny_config(), resume=True)
+    finished(store, run, resume=True)
+
+
+def test_a_loaded_run_is_the_model_that_was_trained(run: Path, tmp_path: Path) -> None:
+    truth = tiny.TinyTruth.make(channels=2)
+    domain = np.ones((8, 8), dtype=bool)
+    domain[0, :3] = False
+    object.__setattr__(truth, "fields", np.where(domain, truth.fields, np.float32(np.nan)))
+
+    class Coast(tiny.TinyTruth):
+        grid = property(lambda self: Grid.box(8, 8, side=1.0).with_domain(domain))
+
+    store = tiny.tiny_store(tmp_path / "pairs", Coast(truth.fields), units=("m", "K"))
+    options = {"width": 6, "dropout": 0.2}
+    model = tiny.Tiny(tiny.spec_of(store), **options)
+    train(model, store, run, tiny.tiny_config(shifts=False), options)
+    loaded = load_run(run)
+    best = load_state(run / "state")[1].tensors["best"]
+    assert all(torch.equal(tensor, best[name]) for name, tensor in loaded.model.state_dict().items())
+    assert not loaded.model.training
+    assert (loaded.variables, loaded.units, loaded.leaks) == (("u", "v"), ("m", "K"), False)
+    assert loaded.grid == store.grid
+    assert np.array_equal(loaded.grid.domain, domain)
+    assert np.array_equal(loaded.never_supervised.numpy(), ~store.supervised())
+    assert loaded.info["data"]["fingerprint"] == store.fingerprint
+    assert loaded.info["config_hash"] == digest({part: loaded.info[part] for part in ("model", "train")})
+
+
+def test_rolled_examples_supervise_the_cells_they_reach(run: Path, tmp_path: Path) -> None:
+    """One mask for all, rolled by even steps along x: exactly the cells an even way along x from a target."""
+    truth = tiny.TinyTruth(tiny.TinyTruth.make().fields, shifts=(0, 2))
+    store = tiny.tiny_store(tmp_path / "pairs", truth, scenario=Scenario(amount=0.1, regime="global"))
+    targets = store.supervised()
+    for shifts in (False, True):
+        train(tiny.Tiny(tiny.spec_of(store)), store, run / str(shifts), tiny.tiny_config(shifts=shifts))
+    expected = targets | np.roll(targets, 2, 2) | np.roll(targets, 4, 2) | np.roll(targets, 6, 2)
+    assert 0 < targets.sum() < expected.sum() < targets.size
+    assert np.array_equal(~load_run(run / "False").never_supervised.numpy(), targets)
+    assert np.array_equal(~load_run(run / "True").never_supervised.numpy(), expected)
+
+
+def test_what_cannot_be_loaded_says_why(store: PairStore, run: Path) -> None:
+    with pytest.raises(SolidError, match="is not a run folder"):
+        load_run(run)
+    broken_off(store, run)
+    with pytest.raises(SolidError, match="has not finished training; resume it"):
+        load_run(run)
+    finished(store, run, resume=True)
+    flip(run / "weights.safetensors")
+    with pytest.raises(SolidError, match=r"weights\.safetensors is damaged"):
+        load_run(run)
+    flip(run / "weights.safetensors")
+    flip(run / "run.json")
+    with pytest.raises(SolidError, match=r"run\.json is damaged"):
+        load_run(run)

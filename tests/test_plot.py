@@ -1,0 +1,131 @@
+"""Figures have the panels they promise, on shared scales, with every sensor drawn, and can be saved."""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from solidfield.errors import SolidError
+from solidfield.grid import Grid
+from solidfield.keys import numpy_generator
+from solidfield.plot import calibration_figure, maps
+
+K, N, H, W = 30, 5, 12, 16
+
+
+def drawn(*shape: int, key: str = "plot") -> np.ndarray:
+    return numpy_generator(0, key, *shape).standard_normal(shape)
+
+
+@pytest.fixture
+def scene() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Members, truth, mask."""
+    return drawn(K, H, W), drawn(H, W), drawn(H, W, key="mask") > 1
+
+
+def titles(figure: Figure) -> list[str]:
+    return [ax.get_title() for ax in figure.axes if ax.get_title()]
+
+
+def image(figure: Figure, title: str):
+    return next(ax for ax in figure.axes if ax.get_title() == title).images[0]
+
+
+def test_maps_show_every_view_of_a_scene(scene) -> None:
+    x, y, mask = scene
+    figure = maps(x, np.where(mask, y, np.nan), mask, y)
+    assert sorted(titles(figure)) == [
+        "ensemble mean", "error of the mean", "member 1", "member 2", "member 3", "observations",
+        "spread", "truth",
+    ]  # fmt: skip
+    assert np.allclose(image(figure, "ensemble mean").get_array(), x.mean(axis=0))
+    assert np.allclose(image(figure, "error of the mean").get_array(), np.abs(x.mean(axis=0) - y))
+    assert np.allclose(image(figure, "spread").get_array(), x.std(axis=0, ddof=1))
+
+
+def test_maps_of_the_field_share_one_scale_and_spread_and_error_another(scene) -> None:
+    x, y, mask = scene
+    figure = maps(x, y, mask, y)
+    scales = {title: image(figure, title).get_clim() for title in titles(figure)}
+    widths = {"spread", "error of the mean"}
+    assert len({scales[title] for title in widths}) == 1
+    assert len({scales[title] for title in scales.keys() - widths}) == 1
+    low, high = scales["truth"]
+    assert low == -high  # both signs: white is zero
+    low, high = image(maps(x + 300, y + 300, mask, y + 300), "truth").get_clim()
+    assert 290 < low < 300 < high < 310
+
+
+def test_every_sensor_is_drawn_where_it_stands_and_nothing_else_is_observed(scene) -> None:
+    x, y, mask = scene
+    grid = Grid.box(H, W, side=3.0)
+    figure = maps(x, y, mask, y, grid=grid)
+    rows, columns = np.nonzero(mask)
+    for title in ("spread", "error of the mean"):
+        ax = next(ax for ax in figure.axes if ax.get_title() == title)
+        dots = ax.collections[0].get_offsets()
+        assert np.allclose(dots, np.stack([grid.x[columns], grid.y[rows]], axis=1))
+    assert np.ma.count(image(figure, "observations").get_array()) == mask.sum()
+
+
+def test_maps_without_truth_show_no_truth_and_no_error(scene) -> None:
+    x, y, mask = scene
+    shown = titles(maps(torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(mask)))
+    assert "spread" in shown
+    assert not {"truth", "error of the mean"} & set(shown)
+
+
+def test_a_point_forecast_is_shown_as_such(scene) -> None:
+    x, y, mask = scene
+    assert titles(maps(x[:1], y, mask, y)) == ["observations", "truth", "prediction", "error"]
+    assert titles(maps(x[:1], y, mask)) == ["observations", "prediction"]
+
+
+def test_cells_outside_the_domain_are_left_blank(scene) -> None:
+    x, y, mask = scene
+    domain = np.ones((H, W), dtype=bool)
+    domain[:, :4] = False
+    figure = maps(x, y, mask & domain, np.where(domain, y, np.nan), grid=Grid((H, W), domain=domain))
+    for title in set(titles(figure)) - {"observations"}:
+        assert np.ma.count(image(figure, title).get_array()) == domain.sum()
+
+
+def test_a_mask_of_another_grid_is_named(scene) -> None:
+    x, y, mask = scene
+    with pytest.raises(SolidError, match="does not fit"):
+        maps(x, y, mask[:4])
+
+
+def test_calibration_has_four_views_with_flat_ranks_counted_once() -> None:
+    x, y, distance = drawn(K, N, H, W), drawn(N, H, W), np.abs(drawn(N, H, W, key="distance"))
+    figure = calibration_figure(x, y, distance=distance)
+    ranks, coverage, spread, away = figure.axes
+    bars = [bar.get_height() for bar in ranks.patches]
+    assert np.mean(bars) == pytest.approx(1)  # a density: whatever the number of bins, flat is 1
+    assert all(np.isfinite(line.get_xydata()).all() for ax in (coverage, spread, away) for line in ax.lines)
+    nominal, measured = coverage.lines[1].get_xydata().T
+    assert np.abs(nominal - measured).max() < 0.1
+    assert [text.get_text() for text in away.get_legend().get_texts()] == [
+        "error (root mean square)",
+        "spread",
+        "CRPS",
+    ]
+
+
+def test_calibration_shows_no_interval_that_the_members_do_not_span() -> None:
+    figure = calibration_figure(drawn(5, N, H, W), drawn(N, H, W))
+    assert len(figure.axes) == 3
+    assert figure.axes[1].lines[1].get_xdata().max() <= 4 / 6
+
+
+def test_figures_are_saved_and_leave_no_trace(scene, tmp_path: Path) -> None:
+    x, y, mask = scene
+    before = dict(matplotlib.rcParams)
+    maps(x, y, mask, y, title="a scene", label="vorticity").savefig(tmp_path / "maps.png")
+    calibration_figure(x[:, None], y[None], mask[None]).savefig(tmp_path / "calibration.png")  # one field
+    assert (tmp_path / "maps.png").stat().st_size > 10_000
+    assert (tmp_path / "calibration.png").stat().st_size > 10_000
+    assert dict(matplotlib.rcParams) == before
