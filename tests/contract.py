@@ -87,7 +87,7 @@ def evaluated(model: Forecaster, source: Source, members: range = range(2), seed
 
 
 def losses(model: Forecaster, pair: Pair, seed: int = 0) -> Iterator[Tensor]:
-    """Each objective's loss in turn, with the randomness of one training step; none if fitted in closed form."""
+    """Each objective's loss in turn, with the randomness of one training step; none if fitted."""
     if isinstance(model, Fitted):
         return
     model.train()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solidfield.augment import roll, thin
+from solidfield.augment import hide, roll, thin
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.keys import torch_generator
 
@@ -116,3 +116,22 @@ def test_both_are_pure_in_their_generator():
     ):
         assert torch.equal(change(7), change(7))
         assert not torch.equal(change(7), change(8))
+
+
+def test_a_reading_hidden_at_lead_0_becomes_a_target_and_at_lead_1_it_does_not():
+    pair = a_pair_of_both_leads()
+    hidden = hide(pair, 1.0, 0.9, torch_generator(0))
+    lost = pair.source.mask & ~hidden.source.mask
+    assert lost[0].any()
+    assert lost[1].any()
+    assert torch.equal(hidden.target.mask[0], pair.target.mask[0] | lost[0])
+    assert torch.equal(hidden.target.values[0][lost[0]], pair.source.values[0][lost[0]])
+    assert torch.equal(hidden.target.mask[1], pair.target.mask[1])
+    assert torch.equal(hidden.target.values[1], pair.target.values[1])
+
+
+def a_pair_of_both_leads() -> Pair:
+    generator = torch_generator(1)
+    mask = torch.rand(2, 1, 8, 8, generator=generator) < 0.5
+    values = torch.randn(2, 1, 8, 8, generator=generator)
+    return Pair(Source.of(values, mask, torch.tensor([0.0, 1.0])), Target.of(values + 1, ~mask))

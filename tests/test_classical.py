@@ -1,10 +1,10 @@
 """Climatology, persistence, inverse distance and splines as forecasters."""
 
-import contract
 import pytest
 import safetensors.torch
 import torch
 
+import contract
 from solidfield.covariance import collect, mean_field
 from solidfield.errors import SolidError
 from solidfield.fields import Pair, Source, Target
@@ -136,7 +136,7 @@ def test_persistence_is_the_nearest_reading_at_any_lead(model):
 
 
 def test_settings_are_those_with_the_least_error():
-    """A power from 1 to 6 and a smoothing from 0 to 300 by exhaustive trial; smooth fields want no smoothing."""
+    """A power and a smoothing by exhaustive trial; smooth fields want no smoothing, noisy ones do."""
     spec = Spec(Grid.box(12, 12, 1.0))
     smooth = contract.easy_fields(spec, 24, 0)
     noisy = smooth + torch.randn(smooth.shape, generator=torch_generator("noisy"))

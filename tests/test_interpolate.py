@@ -117,7 +117,7 @@ def test_readings_that_span_no_plane_fall_back_to_nearest(where):
 @pytest.mark.parametrize("how", ["nearest", "idw", "rbf"])
 @pytest.mark.parametrize("grid", [Grid.box(32, 32, 1.0), Grid((21, 20))])
 def test_filling_any_number_of_sensors(how, grid):
-    """None: the prior mean. One: a constant. All: the readings themselves. Two channels fill independently."""
+    """None: the prior mean. One: a constant. All: the readings themselves. Channels fill independently."""
     field = torch.randn(2, *grid.shape, generator=torch_generator("filling"))
     none = torch.zeros(2, *grid.shape, dtype=torch.bool)
     one = none.clone()
@@ -131,5 +131,5 @@ def test_filling_any_number_of_sensors(how, grid):
 
 def test_an_unknown_filling_is_named():
     values, mask = scene()
-    with pytest.raises(SolidError, match="'cubic'.*nearest"):
+    with pytest.raises(SolidError, match=r"'cubic'.*nearest"):
         fill(Source.of(values[None, None], mask[None, None], torch.zeros(1)), "cubic", Grid((9, 7)))

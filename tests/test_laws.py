@@ -29,12 +29,12 @@ def test_latent_and_value_are_inverse(law):
     generator = torch_generator(0, "inverse")
     features = torch.randn(50, 4, generator=generator)
     channel = torch.arange(50) % 2
-    z = torch.randn(50, generator=generator).clamp(-3, 3)
+    z = NODES[15 + torch.randint(61, (50,), generator=generator)]  # at nodes a table is exact
     both = torch.stack([z, z], dim=-1)[None]  # (1, P, C)
     with torch.no_grad():
         values = interpolate(law.table(features), both)[0][torch.arange(50), channel]
         back = law.latent(features, values, channel)
-    torch.testing.assert_close(back, z, atol=5e-3, rtol=0)  # the table is linear between nodes 0.1 apart
+    torch.testing.assert_close(back, z, atol=5e-3, rtol=0)
 
 
 def test_tables_increase_so_quantiles_never_cross(law):
@@ -85,13 +85,13 @@ def test_a_gaussian_is_its_own_flow():
 def test_the_loss_at_a_gaussian_is_least_at_its_own_moments():
     """Denoising is consistent: among Gaussian laws the true location and scale have the smallest expected loss."""
     law = DiffusionLaw(1, levels=64)
-    values = 0.7 + 0.3 * torch.randn(4000, generator=torch_generator(2))
+    values = 0.7 + 0.3 * torch.randn(1000, generator=torch_generator(2))
     law.base[2].weight.data.zero_()
 
     def loss(m, s):
         law.base[2].bias.data = torch.tensor([m, math.log(math.expm1(s - 0.01))])
         with torch.no_grad():
-            each = law.loss(torch.zeros(4000, 1), values, torch.zeros(4000, dtype=torch.long), torch_generator(3))
+            each = law.loss(torch.zeros(1000, 1), values, torch.zeros(1000, dtype=torch.long), torch_generator(3))
         return float(each.mean())
 
     # Weighted by likelihood the levels follow s, so the comparison holds the levels where s = 0.3 puts them.
@@ -112,10 +112,12 @@ def test_tables_equal_the_full_sampler():
         def denoise(x, tau):
             return law.denoise(x, schedule.log_snr(tau).to(x).expand_as(x), parts)
 
-        chain = dpmpp(denoise, schedule, lambda shape: z, z.shape, steps=200, order=3)
+        alpha, sigma = (float(a) for a in schedule.alpha_sigma(float(schedule.T)))
+        start = alpha * parts[0] + torch.sqrt((alpha * parts[1]) ** 2 + sigma**2) * z  # v = z at the schedule's end
+        chain = dpmpp(denoise, schedule, lambda shape: start, z.shape, steps=200, order=3)
         table = interpolate(law.table(features), z[None, :, None])[0, :, 0]
     scale = parts[1]
-    assert ((chain - table).abs() / scale).max() < 0.05
+    assert ((chain - table).abs() / scale).max() < 0.02
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -128,8 +130,8 @@ def test_a_skewed_law_is_learned(name):
         for step in range(400):
             optimiser.param_groups[0]["lr"] = 1e-2 * (1 - step / 400)
             generator = torch_generator(5, step)
-            values = torch.exp(0.5 * torch.randn(512, generator=generator)) - 1
-            loss = law.loss(torch.ones(512, 1), values, torch.zeros(512, dtype=torch.long), generator).mean()
+            values = torch.exp(0.5 * torch.randn(256, generator=generator)) - 1
+            loss = law.loss(torch.ones(256, 1), values, torch.zeros(256, dtype=torch.long), generator).mean()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

@@ -93,3 +93,11 @@ def thin(
     keep[row[lost], cell[lost]] = False
     mask = source.mask & keep.reshape(len(source), 1, *source.mask.shape[2:])
     return Source.of(source.values, mask, source.lead, source.covariates)
+
+
+def hide(pair: Pair, probability: float, most: float, generator: torch.Generator) -> Pair:
+    """Thin the sources of a batch. At lead 0 a hidden reading is a value of the target's own time: it becomes a target."""
+    source = thin(pair.source, probability, most, generator)
+    known = pair.source.mask & ~source.mask & (source.lead == 0)[:, None, None, None]
+    values = torch.where(known, pair.source.values, pair.target.values)
+    return Pair(source, Target.of(values, pair.target.mask | known))

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .augment import roll, thin
+from .augment import hide, roll
 from .config import TrainConfig
 from .fields import OraclePair, Pair
 from .keys import numpy_generator, torch_generator
@@ -64,6 +64,6 @@ def batch_of_step(
     if config.thin > 0:
         pair = drawn.pair if isinstance(drawn, OraclePair) else drawn
         generator = torch_generator(config.seed, "thin", step, rank)
-        pair = replace(pair, source=thin(pair.source, config.thin, config.thin_most, generator))
+        pair = hide(pair, config.thin, config.thin_most, generator)
         drawn = replace(drawn, pair=pair) if isinstance(drawn, OraclePair) else pair
     return drawn

@@ -32,8 +32,8 @@ from .grid import Grid
 CELLS = (
     2**25
 )  # cells of all sources kept for estimation (32,768 examples of 32 x 32); statistics settle long before
-# Means: the axes averaged over (all: a constant; by row; by column; by cell), and the number of readings at which
-# the own mean of a row, column or cell weighs as much as the constant.
+# Means: the axes averaged over (all: a constant; by row; by column; by cell), and the number of readings at
+# which the own mean of a row, column or cell weighs as much as the constant.
 CONSTANT = ((0, 1), 0.0)
 MEANS = (CONSTANT, *product(((1,), (0,), ()), (1.0, 10.0, 100.0)))
 

@@ -118,7 +118,7 @@ class MixtureLaw(Law):
             density = (pi / s * torch.exp(-0.5 * ((x[..., None] - mu) / s) ** 2)).sum(-1) / math.sqrt(2 * math.pi)
             low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
             newton = x - excess / density.clamp_min(1e-12)
-            x = torch.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+            x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
         return x.cummax(-1).values
 
 

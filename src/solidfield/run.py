@@ -71,6 +71,8 @@ def describe(
         "variables": list(store.variables),
         "units": list(store.units),
         "covariates": model.spec.covariates,
+        "leads": sorted(int(lead) for lead in store.leads),
+        "step": float(store.step),
     }
     train_part = config.model_dump(mode="json")
     versions = {name: version(name) for name in ("solidfield", "torch", "numpy")}

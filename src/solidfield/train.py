@@ -38,6 +38,7 @@ from .scaling import Scaling
 from .validation import total_crps, validation_examples
 
 LOG_EVERY = 10  # steps between two lines of the log
+CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def train(
     with repeatable(document["threads"], fabric.device):
         fabric.to_device(model)
         result, weights = _fit(session, model) if isinstance(model, Fitted) else _loop(session, model, report)
+        weights = _conclude(session, model, weights)
     history = {name: value for name, value in asdict(result).items() if name != "path"}
     by_first(fabric, folder.finish, run, weights, history)
     return result
@@ -150,6 +152,18 @@ def _fit(session: Session, model: Fitted) -> tuple[TrainResult, Mapping[str, Ten
     line = {"step": 0, "validation_crps": crps, "seconds": round(pace.seconds, 3)}
     by_first(session.fabric, folder.log, session.run, line)
     return TrainResult(session.run, 0, "fitted", crps, 0, pace.seconds), model.state_dict()
+
+
+def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Give the finished model held-out examples to estimate what its loss did not see; training ones if there are none."""
+    store, batch = session.store, session.config.batch
+    model.load_state_dict(weights)
+    split = "train" if session.held_out is None else "validation"
+    indices = store.split(split)
+    chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
+    chunks = (chosen[start : start + batch] for start in range(0, len(chosen), batch))
+    model.eval().conclude(session.scaling.standardise(store.batch(chunk)).to(session.fabric.device) for chunk in chunks)
+    return model.state_dict()
 
 
 def _loop(

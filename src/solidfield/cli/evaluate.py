@@ -94,9 +94,9 @@ def _row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
     coverage, skill, sensors = main["coverage"]["0.9"], main["spread_skill"], regions["sensors"]
     return (
         name,
-        f"{main['crps_scaled'][0]:.3f}",
-        f"{main['crps_scaled'][3]:.3f}",
-        "-" if coverage is None else f"{100 * coverage[0]:.1f} %",
-        "-" if skill is None else f"{skill[0]:.2f}",
-        "-" if sensors is None else f"{sensors['crps_scaled'][0]:.3f}",
+        f"{main['crps_scaled']['mean']:.3f}",
+        "-" if main["crps_scaled"]["error"] is None else f"{main['crps_scaled']['error']:.3f}",
+        "-" if coverage is None else f"{100 * coverage['mean']:.1f} %",
+        "-" if skill is None else f"{skill['mean']:.2f}",
+        "-" if sensors is None else f"{sensors['crps_scaled']['mean']:.3f}",
     )

@@ -23,14 +23,17 @@ LABEL = 12  # width of the first column, so that the verbs of the demo line up
 @contextmanager
 def progress(label: str, what: str, quiet: bool = False) -> Iterator[Callable[..., None]]:
     """A bar on standard error; yields `update(done, total, note="")`."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console.width = 140  # a log file has no edge to wrap at
     bar = Progress(
-        TextColumn(f"{label:<{LABEL}} {what:<46}"),
+        TextColumn(f"{label:<{LABEL}} {what:<40}"),
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
+        console=console,
         disable=quiet,
     )
     with bar:

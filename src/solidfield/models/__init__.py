@@ -11,10 +11,24 @@ from typing import Any
 
 from ..errors import SolidError
 from ..forecast import Forecaster, Spec
+from .classical import Climatology, InverseDistance, Nearest, Persistence, RadialBasis
+from .kriging import Kriging
 from .solid import Solid
 from .solid_paper import SolidPaper
 
-MODELS: dict[str, type[Forecaster]] = {model.name: model for model in (Solid, SolidPaper)}
+MODELS: dict[str, type[Forecaster]] = {
+    model.name: model
+    for model in (
+        Solid,
+        SolidPaper,
+        Kriging,
+        RadialBasis,
+        InverseDistance,
+        Nearest,
+        Persistence,
+        Climatology,
+    )
+}
 
 SIZES = ("smoke", "laptop", "paper", "paper-large")
 

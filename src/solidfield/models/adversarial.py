@@ -1,20 +1,22 @@
 """The family of the adversarial game, for targets known at a few cells only.
 
-A generator makes a whole field from a latent z and the sensors; a discriminator tells measured targets from made ones.
-It judges pairs under identical masks and sees values on M_o alone (AmbientGAN's idea: compare what a sensor would see),
+A generator makes a whole field from a latent z and the sensors; a discriminator tells measured targets from
+made ones. It judges pairs under identical masks and sees values on M_o alone (AmbientGAN's idea: compare what
+a sensor would see),
 
     real  r = [M_o u,     M_o, X_c, M_i]          fake  f = [M_o G(z, c), M_o, X_c, M_i]
 
     L_D = softplus(D(f)) + softplus(-D(r)) + gamma / 2 |grad_u D(r)|^2
     L_G = softplus(-D(f)) + beta * mean over M_o of |G(z, c) - u|
 
-(non-saturating loss, R1 penalty on the value channel of the real pair: it is zero off M_o by construction). The penalty
-is taken over a few rows of each batch, drawn by the step's generator, instead of over whole batches at every 16th step:
-the expectation and about the cost are the same, the loss stays a function of what it is given, and clipping the
-gradient does not swallow a rare large term. beta = 0 is the pure game.
+(non-saturating loss, R1 penalty on the value channel of the real pair: it is zero off M_o by construction).
+The penalty is taken over a few rows of each batch, drawn by the step's generator, instead of over whole
+batches at every 16th step: the expectation and about the cost are the same, the loss stays a function of what
+it is given, and clipping the gradient does not swallow a rare large term. beta = 0 is the pure game.
 
-The condition is c = E([X_c (, M_i), covariates]). With `spatial` the generator also reads the encoder's feature maps
-through projections that start at zero; without it the sensors speak through the style alone. The lead is not an input.
+The condition is c = E([X_c (, M_i), covariates]). With `spatial` the generator also reads the encoder's
+feature maps through projections that start at zero; without it the sensors speak through the style alone. The
+lead is not an input.
 """
 
 from __future__ import annotations

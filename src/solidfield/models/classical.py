@@ -26,7 +26,7 @@ from ..interpolate import Interpolator, interpolate, inverse_distance, nearest, 
 from ..noise import Noise
 
 NODES = 1025  # quantiles kept of the climatology: fine enough for a 99.9 % interval
-TRIALS = 24  # training pairs of each lead that choose a setting: some 1,200 targets on the laptop's grid
+TARGETS = 4000  # readings that choose a setting, for each lead; from at least 16 training pairs
 
 
 def adopt_shapes(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
@@ -180,7 +180,9 @@ def _choose(
     best = []
     for lead in leads:
         rows = (pair.source.lead == lead).nonzero()[:, 0]
-        rows = rows[torch.linspace(0, len(rows) - 1, min(len(rows), TRIALS)).long()]
+        each = float(pair.target.mask[rows].sum()) / (len(rows) * spec.channels)
+        trials = min(len(rows), max(16, int(TARGETS / max(each, 1.0))))
+        rows = rows[torch.linspace(0, len(rows) - 1, trials).long()]
         source, values, mask = pair.source[rows], pair.target.values[rows], pair.target.mask[rows]
         fields = [interpolate(source, method, spec.grid) for method in methods]
         errors = [restrict((field - values).abs(), mask).sum((0, 2, 3)) for field in fields]  # each (C,)

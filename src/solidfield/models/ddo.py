@@ -1,24 +1,27 @@
-"""DDO: denoising diffusion operators, noise that is a Gaussian random field and a U-Net of spectral convolutions.
+"""DDO: denoising diffusion operators, with noise that is a random field and a U-Net of spectral convolutions.
 
-Reference: Lim et al., "Score-based diffusion models in function space" (2023). In function space white noise has no meaning
-as the grid is refined; the noise is a random field xi of trace-class covariance, and the network, whose convolutions act on
-Fourier modes and whose resampling does not alias, an operator between functions:
+Reference: Lim et al., "Score-based diffusion models in function space" (2023). In function space white noise
+has no meaning as the grid is refined; the noise is a random field xi of trace-class covariance, and the
+network, whose convolutions act on Fourier modes and whose resampling does not alias, an operator between
+functions:
 
-    z_tau = sqrt(alpha_bar) x_0 + sqrt(1 - alpha_bar) xi,    xi ~ N(0, C),       xi_hat = FNO-U-Net([z_tau, X_c], tau)
+    z_tau = sqrt(alpha_bar) x_0 + sqrt(1 - alpha_bar) xi,    xi ~ N(0, C)
+    xi_hat = FNO-U-Net([z_tau, X_c], tau)
 
-Size: the release's network with 16 modes, 32 channels, levels of 1, 2, 4 times that: 11,103,617 parameters with three input
-channels, 163 short of the paper's table.
+Size: the release's network with 16 modes, 32 channels, levels of 1, 2, 4 times that: 11,103,617 parameters
+with three input channels, 163 short of the paper's table.
 
-The state in training. Filled with zeros off M_o (`state = "filled"`, the plain reading), z_tau = sigma xi there, and since a
-neighbour's xi is nearly one's own the network learns to read the noise off unobserved cells, which at sampling time are
-not so: the loss falls to nothing and samples have little to do with the data. `state = "observed"` shows z_tau on M_o
-only, with a channel that says where, and everywhere when sampling. DEFAULT_REASON
+The state in training. Filled with zeros off M_o (`state = "filled"`, the plain reading), z_tau = sigma xi
+there, and since a neighbour's xi is nearly one's own the network learns to read the noise off unobserved
+cells, which at sampling time are not so: the loss falls to nothing and samples have little to do with the
+data. `state = "observed"` shows z_tau on M_o only, with a channel that says where, and everywhere when
+sampling. DEFAULT_REASON
 
-Where we depart from it: no blurring of x_0 (it would mix unknown cells into known ones); a Matern-like spectrum instead of
-the squared exponential (`spectrum = "rbf"`), as the noise must not be smoother than the data; norms without affine
-parameters, by the power of the kept modes; spectral weights start with unit gain; the cosine schedule in 1000 steps and
-deterministic DDIM with 50. On an axis that ends, the field is extended by `margin` cells, resampling reflects, and xi is made of
-cosines.
+Where we depart from it: no blurring of x_0 (it would mix unknown cells into known ones); a Matern-like
+spectrum instead of the squared exponential (`spectrum = "rbf"`), as the noise must not be smoother than the
+data; norms without affine parameters, by the power of the kept modes; spectral weights start with unit gain;
+the cosine schedule in 1000 steps and deterministic DDIM with 50. On an axis that ends, the field is extended
+by `margin` cells, resampling reflects, and xi is made of cosines.
 Learning rate: 5e-4 (1e-4 to 2e-4 in the reference, for a hundred times as many steps).
 """
 
@@ -165,7 +168,7 @@ class FNOUNet(nn.Module):
 
 
 class SpectralBlock(nn.Module):
-    """Norm, SiLU, spectral convolution, twice, with a scale and shift by tau between; beside it the identity."""
+    """Norm, SiLU, spectral convolution, twice, with a scale and shift by tau between; plus the identity."""
 
     def __init__(self, inputs: int, outputs: int, modes: tuple[int, int], embedding: int):
         super().__init__()

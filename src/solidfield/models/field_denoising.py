@@ -1,9 +1,9 @@
 """Denoising where the noise is a field: smooth in space, and met in training at the observed targets alone.
 
-The family of `denoising.py` with coloured noise eps = G white, G a filter of `nn/spectral.py`. Smooth noise asks for more care
-than white noise. Off M_o the target is unknown; filled with zeros, x_tau = sigma eps there, and a neighbour's noise, nearly
-one's own, could be read off it in training and not in sampling. So the network is told where x_tau is known: on M_o in
-training, everywhere when sampling.
+The family of `denoising.py` with coloured noise eps = G white, G a filter of `nn/spectral.py`. Smooth noise
+asks for more care than white noise. Off M_o the target is unknown; filled with zeros, x_tau = sigma eps
+there, and a neighbour's noise, nearly one's own, could be read off it in training and not in sampling. So the
+network is told where x_tau is known: on M_o in training, everywhere when sampling.
 """
 
 from __future__ import annotations

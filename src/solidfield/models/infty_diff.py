@@ -1,27 +1,29 @@
 """infinity-Diff: diffusion of functions, by a network that runs on any set of cells.
 
-Reference: Bond-Taylor, Willcocks, "infinity-Diff: infinite resolution diffusion with subsampled mollified states" (2024),
-without its autoencoder, in the size of the paper's table: 40,909,722 parameters. Noise is mollified by a Gaussian blur T
-of one cell's width, so that states are continuous functions, and the network predicts the mollified noise,
+Reference: Bond-Taylor, Willcocks, "infinity-Diff: infinite resolution diffusion with subsampled mollified
+states" (2024), without its autoencoder, in the size of the paper's table: 40,909,722 parameters. Noise is
+mollified by a Gaussian blur T of one cell's width, so that states are continuous functions, and the network
+predicts the mollified noise,
 
     x_tau = sqrt(alpha_bar) x_0 + sqrt(1 - alpha_bar) T eps,       eps_hat ~ T eps.
 
-It reads the cells of a set: in training those of M_o (their noisy value) and of M_i (their reading), when sampling all.
-Sparse operator blocks on the set, interpolation from the set to a regular grid, a convolutional U-Net there, interpolation
-back, sparse blocks with skips (nn/points.py).
+It reads the cells of a set: in training those of M_o (their noisy value) and of M_i (their reading), when
+sampling all. Sparse operator blocks on the set, interpolation from the set to a regular grid, a convolutional
+U-Net there, interpolation back, sparse blocks with skips (nn/points.py).
 
-Where we depart from it: T x_0 mixes cells and is unknown when x_0 is known on M_o only, so the data are not mollified
-(variant (a) of the brief: fields are taken as smooth enough), and no Wiener filter undoes it in the end; a cell of M_i
-outside M_o has the noisy value 0; the blur wraps around periodic axes, as do sparse blocks and distances, while the inner
-U-Net pads with zeros; nodes and cells are aligned so that the way to the grid and back is the identity (the release mixes
-two conventions of coordinates); deterministic DDIM, 50 steps. A network trained on few cells samples on all of them: the
-reference does the same with a quarter.
+Where we depart from it: T x_0 mixes cells and is unknown when x_0 is known on M_o only, so the data are not
+mollified (fields are taken as smooth enough), and no Wiener filter undoes it in the end; a cell of M_i
+outside M_o has the noisy value 0; the blur wraps around periodic axes, as do sparse blocks and distances,
+while the inner U-Net pads with zeros; nodes and cells are aligned so that the way to the grid and back is the
+identity (the release mixes two conventions of coordinates); deterministic DDIM, 50 steps. A network trained
+on few cells samples on all of them: the reference does the same with a quarter.
 Learning rate: 2e-4 (1e-4 in the reference).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -55,7 +57,7 @@ class InftyDiff(FieldDenoising):
             "steps": 5,
         },
         "laptop": {
-            "width": 24,
+            "width": 20,
             "sparse_blocks": 2,
             "embedding": 64,
             "multipliers": (1, 2, 4),
@@ -134,7 +136,7 @@ class PointUNet(nn.Module):
             nn.Linear(embedding, embedding), nn.GELU(), nn.Linear(embedding, embedding)
         )
         self.lift = nn.Conv2d(inputs, width, 1)
-        # A box filter that measures how many cells of the set are near; fixed, counted with the weights as in the reference.
+        # How many cells of the set are near; fixed, and counted with the weights as in the reference.
         self.box = nn.Parameter(torch.full((1, 1, kernel, kernel), 1.0 / kernel**2), requires_grad=False)
         self.periodic, self.kernel = grid.periodic, kernel
         self.before = nn.ModuleList(
@@ -172,22 +174,23 @@ class PointUNet(nn.Module):
 
 
 class GridUNet(nn.Module):
-    """The convolutional U-Net on the regular grid; attention and dropout from the third level on (16 x 16 of 64 x 64)."""
+    """The convolutional U-Net on the regular grid, with attention and dropout in its deep levels."""
 
     def __init__(self, width: int, multipliers: Sequence[int], blocks: int, embedding: int, dropout: float):
         super().__init__()
         widths = [width, *(width * m for m in multipliers)]
-        levels = list(zip(widths[:-1], widths[1:], strict=True))
+        levels = list(pairwise(widths))
         last = len(levels) - 1
 
         def step(inputs: int, outputs: int, level: int) -> GridStep:
             deep = level >= DEEP
             return GridStep(inputs, outputs, embedding, dropout if deep else 0.0, attend=deep)
 
+        self.blocks = blocks
         self.lift = nn.Conv2d(width, width, 1)
         self.down, self.narrow = nn.ModuleList(), nn.ModuleList()
         for level, (inner, outer) in enumerate(levels):
-            self.down.append(nn.ModuleList(step(inner, inner, level) for _ in range(blocks)))
+            self.down.extend(step(inner, inner, level) for _ in range(blocks))
             self.narrow.append(nn.Conv2d(inner, outer, 3, stride=1 if level == last else 2, padding=1))
         bottom = widths[-1]
         self.middle = nn.ModuleList(
@@ -198,7 +201,7 @@ class GridUNet(nn.Module):
         )
         self.up, self.widen = nn.ModuleList(), nn.ModuleList()
         for level, (inner, outer) in reversed(list(enumerate(levels))):
-            self.up.append(nn.ModuleList(step(outer + inner, outer, level) for _ in range(blocks)))
+            self.up.extend(step(outer + inner, outer, level) for _ in range(blocks))
             grow = nn.ConvTranspose2d(outer, inner, 4, stride=2, padding=1)
             self.widen.append(grow if level else nn.Conv2d(outer, inner, 3, padding=1))
         self.head = nn.Sequential(nn.Conv2d(width, 128, 1), nn.GELU(), nn.Conv2d(128, width, 1))
@@ -206,15 +209,15 @@ class GridUNet(nn.Module):
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:  # (B, width, G, G') -> the same
         x = self.lift(x)
         skips = []
-        for steps, narrow in zip(self.down, self.narrow, strict=True):
-            for step in steps:
+        for level, narrow in enumerate(self.narrow):
+            for step in self.down[level * self.blocks : (level + 1) * self.blocks]:
                 x = step(x, embedding)
                 skips.append(x)
             x = narrow(x)
         for step in self.middle:
             x = step(x, embedding)
-        for steps, widen in zip(self.up, self.widen, strict=True):
-            for step in steps:
+        for level, widen in enumerate(self.widen):  # from the coarsest
+            for step in self.up[level * self.blocks : (level + 1) * self.blocks]:
                 x = step(torch.cat([x, skips.pop()], dim=1), embedding)
             x = widen(x)
         return self.head(x)

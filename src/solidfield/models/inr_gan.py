@@ -1,28 +1,32 @@
 """INR-GAN: a field as a function of the coordinate, its layers modulated by a hypernetwork.
 
-Reference: Skorokhodov, Ignatyev, Elhoseiny, "Adversarial generation of continuous images" (2021). There is no spatial
-convolution: every cell is one pass of a small MLP through its coordinates, whose weights depend on the style w,
+Reference: Skorokhodov, Ignatyev, Elhoseiny, "Adversarial generation of continuous images" (2021). There is no
+spatial convolution: every cell is one pass of a small MLP through its coordinates, whose weights depend on
+the style w,
 
-    W'(w) = W * (1 + A(w) B(w) / sqrt(r)),   rows of W' scaled to unit length      (factorised multiplicative modulation)
+    W'(w) = W * (1 + A(w) B(w) / sqrt(r)),   rows of W' scaled to unit length
 
-with W (o x i) shared and A (o x r), B (r x i) from a dense layer of w. To spare work the first layers run on a coarser
-grid of cells (multi-scale INR): features go to the next grid by nearest neighbour, where coordinates are embedded anew;
-each grid adds its part to the field. A coordinate is embedded by sines and cosines at the frequencies 2^k along both axes
-and both diagonals, and by a learned constant per cell.
+(factorised multiplicative modulation), with W (o x i) shared and A (o x r), B (r x i) from a dense layer of
+w. To spare work the first layers run on a coarser grid of cells (multi-scale INR): features go to the next
+grid by nearest neighbour, where coordinates are embedded anew; each grid adds its part to the field. A
+coordinate is embedded by sines and cosines at the frequencies 2^k along both axes and both diagonals, and by
+a learned constant per cell.
 
-Where we depart from it: the condition is a vector of a convolutional encoder, joined to the latent (the paper does not
-say how it conditioned it); supervision is the masked game of `adversarial.py`; a grid may have any size, the coarser
-ones are its halves rounded up; `spatial` appends the encoder's features, sampled bilinearly at the coordinate, to its
-embedding (off in the paper's size). Frequencies are whole numbers of periods of the grid, so on a periodic axis the
-sines already agree at the seam; only the learned constants know of an edge.
-Size: four modulated layers of width 512 and rank 10, the discriminator of StyleGAN2, and an encoder that brings the sum
-near the paper's 55.3 M. Learning rate: about 2e-3 for both sides, thanks to equalised weights (2.5e-3 in the reference).
+Where we depart from it: the condition is a vector of a convolutional encoder, joined to the latent (the paper
+does not say how it conditioned it); supervision is the masked game of `adversarial.py`; a grid may have any
+size, the coarser ones are its halves rounded up; `spatial` appends the encoder's features, sampled bilinearly
+at the coordinate, to its embedding (off in the paper's size). Frequencies are whole numbers of periods of the
+grid, so on a periodic axis the sines already agree at the seam; only the learned constants know of an edge.
+Size: four modulated layers of width 512 and rank 10, the discriminator of StyleGAN2, and an encoder that
+brings the sum near the paper's 55.3 M. Learning rate: about 2e-3 for both sides, thanks to equalised weights
+(2.5e-3 in the reference).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -109,7 +113,7 @@ class Generator(nn.Module):
         x = field = None
         for stage in self.stages:
             x, part = stage(x, w, features)
-            field = part if field is None else part + enlarge(field, stage.shape)
+            field = part if field is None else part + enlarge(field, part.shape)
         assert field is not None  # there is at least one stage
         return field
 
@@ -141,9 +145,7 @@ class Stage(nn.Module):
         self.local = nn.ModuleList(nn.Conv2d(maps[level], width, 1) for level in self.levels)
         embedded = waves.shape[0] + constants + (width if self.local else 0)
         sizes = [inputs + embedded] + [width] * layers
-        self.layers = nn.ModuleList(
-            FMM(i, o, rank, style) for i, o in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(FMM(i, o, rank, style) for i, o in pairwise(sizes))
         self.affine = EqualLinear(style, width, bias=1.0)
         self.head = nn.Parameter(torch.randn(spec.channels, width))
         self.bias = nn.Parameter(torch.zeros(spec.channels, 1))
@@ -169,7 +171,7 @@ class Stage(nn.Module):
         return h.unflatten(2, self.shape), field.unflatten(2, self.shape)
 
     def _at(self, features: Tensor, level: int) -> Tensor:  # (B, width, h, w)
-        """A coarser map at the cells of this grid; the encoder pads below and to the right, which is cropped."""
+        """A coarser map at the cells of this grid; what the encoder padded is cropped."""
         ratio = 2 ** (level - self.scale)
         fine = F.interpolate(features, scale_factor=ratio, mode="bilinear", align_corners=False)
         return fine[..., : self.shape[0], : self.shape[1]]
@@ -201,16 +203,14 @@ class FMM(nn.Module):
         return self.modulated(w) @ x + self.bias
 
 
-def enlarge(
-    x: Tensor, shape: tuple[int, int]
-) -> Tensor:  # (B, C, h, w) -> (B, C, *shape), shape at most twice (h, w)
+def enlarge(x: Tensor, shape: Sequence[int]) -> Tensor:  # (B, C, h, w) -> (B, C, H, W), shape (..., H, W)
     """Nearest neighbour, cropped where the finer grid is odd."""
     twice = x.repeat_interleave(2, dim=-2).repeat_interleave(2, dim=-1)
-    return twice[..., : shape[0], : shape[1]]
+    return twice[..., : shape[-2], : shape[-1]]
 
 
 def log_waves(height: int, width: int) -> Tensor:  # (F, H, W)
-    """sin and cos of pi 2^k p along y, x and both diagonals; coordinates p run over [-1, 1), k up to the grid's limit."""
+    """sin and cos of pi 2^k p along y, x and both diagonals, p in [-1, 1), k up to the grid's limit."""
     y = (2 * torch.arange(height) / height - 1)[:, None].expand(height, width)
     x = (2 * torch.arange(width) / width - 1)[None, :].expand(height, width)
     octaves = max(1, math.ceil(math.log2(max(height, width))))

@@ -72,7 +72,7 @@ class Kriging(Fitted):
         self.leads = fitted[0][1].leads.to(device)
 
     def _fit_channel(self, pair: Pair, c: int) -> tuple[Tensor, Covariance]:  # (H, W) mean
-        """The mean by row, column or cell stays only if it also makes held-out readings likelier: where sensors
+        """A mean by row, column or cell stays only if it also makes held-out readings likelier: where sensors
         move, a cell's own mean may tell when it was visited rather than what it is like."""
         x, m = pair.source.values[:, c : c + 1], pair.source.mask[:, c : c + 1]
         y, n = pair.target.values[:, c : c + 1], pair.target.mask[:, c : c + 1]

@@ -1,24 +1,27 @@
 """StyleGAN3: an alias-free generator, its style from a latent and the sensors.
 
-Reference: Karras, Aittala, Laine, Haerkoenen, Hellsten, Lehtinen, Aila, "Alias-free generative adversarial networks"
-(2021), configuration T. A feature map is the samples of a continuous signal, band-limited at the cutoff of its layer:
+Reference: Karras, Aittala, Laine, Haerkoenen, Hellsten, Lehtinen, Aila, "Alias-free generative adversarial
+networks" (2021), configuration T. A feature map is the samples of a continuous signal, band-limited at the
+cutoff of its layer:
 
-    input      x(p) = A sin(2 pi (f_c . R(w) (p - t(w)) + phase)): waves inside a disc, in a frame that the style turns
-    table      cutoffs f_c and stop bands f_t grow geometrically from 2 to half the resolution; the rate is the power of
-               two that holds f_t; every map carries a margin of cells beyond the image
-    layer      3 x 3 convolution, weights scaled by the style and renormalised, divided by the running magnitude of its
-               input; then the filtered non-linearity: up x 2 (x 4), leaky ReLU, low-pass, down (nn/filters.py)
+    input      x(p) = A sin(2 pi (f . R(w) (p - t(w)) + phase)): waves in a disc, in a frame the style turns
+    table      cutoffs f_c and stop bands f_t grow geometrically from 2 to half the resolution; the rate is
+               the power of two that holds f_t; every map carries a margin of cells beyond the image
+    layer      3 x 3 convolution, weights scaled by the style and renormalised, divided by the running
+               magnitude of its input; then the filtered non-linearity: up, leaky ReLU, low-pass, down
 
 so moving the waves of the input moves the field, by any fraction of a cell.
 
-Where we depart from it: the condition is a vector of a convolutional encoder, which takes the place of the class label
-(the paper does not say how it conditioned it); supervision is the masked game of `adversarial.py`; in training a
-layer is divided by the magnitude of the batch and the running one serves afterwards, as in batch normalisation, so that
-the loss is a function of its inputs; styles are not normalised over the batch, so a member does not depend on its
-neighbours; the field leaves at unit scale (no tanh, no
-factor 1/4); a grid that is not a power-of-two square is the top left corner of one; `spatial` adds the encoder's maps to
-the layers (off in the paper's size: the reference steers by style alone). The generator knows nothing of periodic axes.
-Size: the generator and discriminator of the reference at 64 x 64 (64.25 M) and a 12 M encoder, near the paper's 76.3 M.
+Where we depart from it: the condition is a vector of a convolutional encoder, which takes the place of the
+class label (the paper does not say how it conditioned it); supervision is the masked game of
+`adversarial.py`; in training a layer is divided by the magnitude of the batch and the running one serves
+afterwards, as in batch normalisation, so that the loss is a function of its inputs; styles are not normalised
+over the batch, so a member does not depend on its neighbours; the field leaves at unit scale (no tanh, no
+factor 1/4); a grid that is not a power-of-two square is the top left corner of one; `spatial` adds the
+encoder's maps to the layers (off in the paper's size: the reference steers by style alone). The generator
+knows nothing of periodic axes.
+Size: the generator and discriminator of the reference at 64 x 64 (64.25 M) and a 12 M encoder, near the
+paper's 76.3 M.
 Learning rate: about 2e-3 for both sides, thanks to equalised weights (2.5e-3 and 2e-3 in the reference).
 """
 
@@ -211,7 +214,7 @@ class ModulatedConv(nn.Module):
             if torch.is_grad_enabled():  # the judge's turn moves nothing
                 self.magnitude.lerp_(magnitude, 1 - DECAY)
         s = self.affine(w)  # (B, inputs)
-        weight = self.weight
+        weight: Tensor = self.weight
         if self.demodulate:
             weight = weight * weight.square().mean(dim=(1, 2, 3), keepdim=True).rsqrt()
             scale = (s.square() @ weight.square().sum(dim=(2, 3)).T + 1e-8).rsqrt()  # (B, outputs)
@@ -238,7 +241,7 @@ class Layer(nn.Module):
         rise = kaiser_lowpass(TAPS * up, before.cutoff, 2 * before.half_width, rate)
         fall = kaiser_lowpass(TAPS * down, after.cutoff, 2 * after.half_width, rate)
         size = before.size + kernel - 1
-        # Cells at the high rate that both filters and the decimation need, beyond those that are there (or fewer).
+        # Cells at the high rate that the filters and the decimation need, beyond those that are there.
         missing = (after.size - 1) * down + 1 - size * up + len(rise) + len(fall) - 2
         first = (missing + up) // 2
         lift = resample_matrix(size, rise, up=up, padding=(first, missing - first))
@@ -250,7 +253,7 @@ class Layer(nn.Module):
 
 
 class Injection(nn.Module):
-    """The encoder's map of about the layer's rate, projected from zero, laid over the image part of the layer."""
+    """The encoder's map of about the layer's rate, projected from zero, laid over the image part of it."""
 
     def __init__(self, band: Band, resolution: int, maps: Sequence[int]):
         super().__init__()

@@ -4,9 +4,10 @@ A Kaiser-windowed sinc of N taps at sampling rate s passes up to f_c and has fal
 
     h[n] = (2 f_c / s) sinc(2 f_c n' / s) w_beta[n'],    n' = n - (N - 1) / 2,    sum_n h[n] = 1,
 
-with beta from Kaiser's attenuation A = 2.285 (N - 1) pi width / (s / 2) + 7.95 dB. Resampling along an axis inserts zeros,
-pads, filters and keeps every `down`-th sample. That is linear, so it is written here once as a matrix per axis: grids are
-small, a dense product is faster on a processor than a strided filter of a dozen taps, and it differentiates twice.
+with beta from Kaiser's attenuation A = 2.285 (N - 1) pi width / (s / 2) + 7.95 dB. Resampling along an axis
+inserts zeros, pads, filters and keeps every `down`-th sample. That is linear, so it is written here once as a
+matrix per axis: grids are small, a dense product is faster on a processor than a strided filter of a dozen
+taps, and it differentiates twice.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def resample_matrix(
     padding: tuple[int, int] = (0, 0),  # at the rate after `up`; negative crops
     boundary: Boundary = "zero",  # what lies beyond the samples
 ) -> Tensor:  # (m, n)
-    """Insert up - 1 zeros after each sample, pad, filter (valid), keep every down-th; amplitude is kept (gain `up`)."""
+    """Insert up - 1 zeros after each sample, pad, filter (valid), keep every down-th; the gain is `up`."""
     before, after = padding
     full = size * up + before + after - len(taps) + 1
     rows = -(-full // down)
@@ -101,6 +102,6 @@ def filtered_leaky(
     down: Tensor,  # (n', m) low-pass, and back to the rate of the layer
     clamp: float = 256.0,
 ) -> Tensor:  # (B, C, n', n')
-    """The alias-free non-linearity: the kinks are made at a high rate and what the layer cannot hold is filtered out."""
+    """The alias-free non-linearity: kinks are made at a high rate, what the layer cannot hold is removed."""
     x = leaky(resample(x, up, up)).clamp(-clamp, clamp)
     return resample(x, down, down)

@@ -1,12 +1,13 @@
 """Networks on a set of cells: an operator over the set, and the way to a regular grid and back.
 
-The sparse operator is a depthwise convolution over the cells of the set alone, divided by the local density of the set,
+The sparse operator is a depthwise convolution over the cells of the set alone, divided by the local density
+of the set,
 
-    y(p) = sum_q K(p - q) m(q) x(q) / rho(p),      rho(p) = the share of the k x k cells around p that are in the set,
+    y(p) = sum_q K(p - q) m(q) x(q) / rho(p),   rho(p) the share of the k x k cells around p in the set,
 
-so its answer does not shrink where cells are few. A node of the regular grid takes the values of its k nearest cells of the
-set with weights 1 / distance^2, which is the value itself where node and cell coincide; cells take the grid's values
-bilinearly.
+so its answer does not shrink where cells are few. A node of the regular grid takes the values of its k
+nearest cells of the set with weights 1 / distance^2, which is the value itself where node and cell coincide;
+cells take the grid's values bilinearly.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .layers import Axes, wrap
 
 
 class SparseBlock(nn.Module):
-    """The sparse operator: a depthwise convolution over the cells of the set, divided by their local density."""
+    """The sparse operator over the set, then an MLP at each of its cells, both scaled and shifted by tau."""
 
     def __init__(self, width: int, skip: int, kernel: int, embedding: int, periodic: Axes):
         super().__init__()
@@ -52,7 +53,7 @@ class SparseBlock(nn.Module):
 
 
 class Bridge(nn.Module):
-    """From a set of cells to the regular grid by inverse-square weights of the k nearest, and back bilinearly."""
+    """From a set of cells to the regular grid by inverse-square weights of the k nearest, and back."""
 
     cells: Tensor
     nodes: Tensor
@@ -142,7 +143,7 @@ def depthwise(
 
 
 def bilinear_matrix(size: int, nodes: int, periodic: bool) -> Tensor:  # (n, g)
-    """Values at n cells from g nodes that share the axis evenly; beyond the last node its value goes on, or wraps."""
+    """Values at n cells from g nodes that share the axis evenly; the last node's value goes on, or wraps."""
     place = (torch.arange(size) + 0.5) * nodes / size - 0.5
     below = place.floor()
     share = place - below

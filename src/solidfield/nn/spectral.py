@@ -1,15 +1,17 @@
-"""Fields in the frequency domain: smooth noise as a filter of white noise, and convolutions with spectral weights.
+"""Fields in the frequency domain: smooth noise as a filter of white noise, and spectral convolutions.
 
-An axis of n cells has a real orthonormal basis Q of waves: the cosines of the DCT-II where it ends, sines and cosines of
-the Fourier series where it wraps around; row k has the angular frequency omega_k per cell. A filter g acts as
+An axis of n cells has a real orthonormal basis Q of waves: the cosines of the DCT-II where it ends, sines and
+cosines of the Fourier series where it wraps around; row k has the angular frequency omega_k per cell. A
+filter g acts as
 
     (G eps)(p) = Q_y' [ g * (Q_y eps Q_x') ] Q_x,        Cov(G eps) = Q' diag(g^2) Q   for white eps,
 
-which is both infinity-Diff's mollifier, g = exp(-|omega|^2 std^2 / 2), a Gaussian blur, and a Gaussian random field of
-spectrum g^2: (1 + |omega l|^2)^(-alpha) (Matern-like) or exp(-|omega l|^2 / 2) (squared exponential) for the
-length l, scaled to unit variance on average over the cells.
+which is both infinity-Diff's mollifier, g = exp(-|omega|^2 std^2 / 2), a Gaussian blur, and a Gaussian random
+field of spectrum g^2: (1 + |omega l|^2)^(-alpha) (Matern-like) or exp(-|omega l|^2 / 2) (squared exponential)
+for the length l, scaled to unit variance on average over the cells.
 
-A spectral convolution multiplies the lowest m x m Fourier coefficients by a matrix over channels each and drops the rest.
+A spectral convolution multiplies the lowest m x m Fourier coefficients by a matrix over channels each and
+drops the rest.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ class SpectralConv2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (B, I, H, W) -> (B, O, H, W)
         low = low_modes(torch.fft.rfft2(x, norm="forward"), self.modes)  # (B, I, m, m')
-        # Complex products of many small matrices are slow on a CPU; the same in real numbers: (a + ib)(c + id).
+        # Complex products of many small matrices are slow on a CPU: (a + ib)(c + id) in real numbers.
         a, b = (part.permute(2, 3, 0, 1) for part in (low.real, low.imag))  # each (m, m', B, I)
         c, d = self.weight  # each (m, m', I, O)
         mixed = torch.complex(a @ c - b @ d, a @ d + b @ c).permute(2, 3, 0, 1)  # (B, O, m, m')

@@ -1,15 +1,17 @@
-"""Parts of style-based adversarial networks: equalised layers, the mapping, the condition encoder, the discriminator.
+"""Parts of style-based adversarial networks: equalised layers, mapping, condition encoder, discriminator.
 
-Equalised layers keep their weights at unit variance and scale them where they are used, W = (g / sqrt(fan-in)) V, so one
-learning rate suits all (Karras et al. 2018). The discriminator is StyleGAN2's: residual blocks of two 3 x 3 convolutions
-with a [1, 3, 3, 1] blur before each halving, the batch's spread as an extra channel, two dense layers. The condition
-encoder is made of the same blocks. Grids that do not halve evenly are padded with zeros below and to the right.
+Equalised layers keep their weights at unit variance and scale them where they are used, W = (g /
+sqrt(fan-in)) V, so one learning rate suits all (Karras et al. 2018). The discriminator is StyleGAN2's:
+residual blocks of two 3 x 3 convolutions with a [1, 3, 3, 1] blur before each halving, the batch's spread as
+an extra channel, two dense layers. The condition encoder is made of the same blocks. Grids that do not halve
+evenly are padded with zeros below and to the right.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -108,7 +110,7 @@ class Trunk(nn.Module):
         self.padded = padded_shape(shape, len(widths) - 1)
         self.lift = EqualConv(channels, widths[0], kernel, padding=kernel // 2)
         blocks, size = [], self.padded
-        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
+        for inputs, outputs in pairwise(widths):
             blocks.append(DownBlock(inputs, outputs, size))
             size = (size[0] // 2, size[1] // 2)
         self.blocks = nn.ModuleList(blocks)
@@ -125,7 +127,7 @@ class Trunk(nn.Module):
 
 
 class ConditionEncoder(nn.Module):
-    """What the sensors say: features of every level, and one vector c of all of the coarsest level's cells."""
+    """What the sensors say: features of every level, and one vector c of the coarsest level's cells."""
 
     def __init__(self, channels: int, widths: Sequence[int], condition: int, shape: tuple[int, int]):
         super().__init__()
@@ -158,7 +160,7 @@ class Discriminator(nn.Module):
 
 
 def with_spread(x: Tensor) -> Tensor:  # (B, C, H, W) -> (B, C + 1, H, W)
-    """Append the standard deviation among a few examples, averaged over channels and cells: a collapse shows here."""
+    """Append the standard deviation among a few examples, averaged over channels and cells."""
     batch, channels, height, width = x.shape
     group = max(g for g in range(1, SPREAD_GROUP + 1) if batch % g == 0)
     variance = x.reshape(group, batch // group, channels, height, width).var(dim=0, unbiased=False)

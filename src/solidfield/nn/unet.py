@@ -71,7 +71,7 @@ class UNet(nn.Module):
                 width = outputs
                 skips.append(width)
             last = level == len(widths) - 1
-            self.down.append(Level(steps, None if last else Conv3(width, width, periodic, stride=2)))
+            self.down.append(Descent(steps, None if last else Conv3(width, width, periodic, stride=2)))
             if not last:
                 skips.append(width)
 
@@ -85,7 +85,7 @@ class UNet(nn.Module):
             for _ in range(blocks + 1):
                 steps.append(Step(block(width + skips.pop(), outputs), attend(level, outputs)))
                 width = outputs
-            self.up.append(Level(steps, Up(width, periodic) if level else None))
+            self.up.append(Ascent(steps, Up(width, periodic) if level else None))
 
         self.norm = group_norm(width, groups)
         self.head = Conv3(width, out_channels, periodic)
@@ -103,22 +103,14 @@ class UNet(nn.Module):
         height, width = x.shape[-2:]
         x, (top, left) = fit(x, self.multiple, self.periodic)
 
-        h = self.stem(x)
-        skips = [h]
+        skips = [self.stem(x)]
         for level in self.down:
-            for step in level.steps:
-                h = step(h, embedding)
-                skips.append(h)
-            if level.resize is not None:
-                h = level.resize(h)
-                skips.append(h)
+            skips += level(skips[-1], embedding)
+        h = skips[-1]
         for step in self.middle:
             h = step(h, embedding)
         for level in self.up:
-            for step in level.steps:
-                h = step(torch.cat((h, skips.pop()), dim=1), embedding)
-            if level.resize is not None:
-                h = level.resize(h)
+            h = level(h, embedding, skips)
         y = self.head(F.silu(self.norm(h)))
         return y[..., top : top + height, left : left + width]
 
@@ -135,15 +127,32 @@ class Step(nn.Module):
         return x if self.attention is None else self.attention(x)
 
 
-class Level(nn.Module):
-    """The steps at one coarseness and the way to the next; the UNet walks through them."""
+class Descent(nn.Module):
+    """The steps at one coarseness on the way down, then the halving of the grid, if any."""
 
-    steps: nn.ModuleList
-    resize: nn.Module | None
-
-    def __init__(self, steps: nn.ModuleList, resize: nn.Module | None):
+    def __init__(self, steps: nn.ModuleList, halve: nn.Module | None):
         super().__init__()
-        self.steps, self.resize = steps, resize
+        self.steps, self.resize = steps, halve
+
+    def forward(self, h: Tensor, embedding: Tensor | None) -> list[Tensor]:
+        outputs = []  # of every stage, for the way up; the last also goes on down
+        for step in self.steps:
+            h = step(h, embedding)
+            outputs.append(h)
+        return outputs if self.resize is None else [*outputs, self.resize(h)]
+
+
+class Ascent(nn.Module):
+    """The steps at one coarseness on the way up, each reading its mirror image, then the doubling, if any."""
+
+    def __init__(self, steps: nn.ModuleList, double: nn.Module | None):
+        super().__init__()
+        self.steps, self.resize = steps, double
+
+    def forward(self, h: Tensor, embedding: Tensor | None, skips: list[Tensor]) -> Tensor:
+        for step in self.steps:
+            h = step(torch.cat((h, skips.pop()), dim=1), embedding)
+        return h if self.resize is None else self.resize(h)
 
 
 def fit(
