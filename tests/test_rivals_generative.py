@@ -17,6 +17,7 @@ from solidfield.keys import torch_generator
 from solidfield.models import stylegan3
 from solidfield.models.adversarial import Adversarial
 from solidfield.models.ddo import DDO
+from solidfield.models.field_denoising import FieldDenoising
 from solidfield.models.infty_diff import InftyDiff
 from solidfield.models.inr_gan import FMM, INRGAN, enlarge, log_waves
 from solidfield.models.stylegan3 import StyleGAN3
@@ -87,6 +88,16 @@ def test_contract(model: type[Forecaster], law):
 def test_spatial_condition_obeys_the_contract(model: type[Forecaster]):
     contract.every_parameter_learns(model, spatial=True, beta=1.0)
     contract.finite_on(model, (21, 20), False, spatial=True)
+
+
+@each_game
+def test_game_learns_an_easy_world(model: type[Forecaster]):
+    contract.learns_an_easy_world(model, steps=60, lr=5e-3, beta=1.0)
+
+
+@each_denoiser
+def test_denoiser_learns_an_easy_world(model: type[Forecaster]):
+    contract.learns_an_easy_world(model, steps=80, lr=5e-3)
 
 
 # ---- sizes
@@ -470,3 +481,39 @@ def test_bilinear_rows_are_averages():
         matrix = bilinear_matrix(21, 24, periodic)
         torch.testing.assert_close(matrix.sum(1), torch.ones(21))
         torch.testing.assert_close(bilinear_matrix(5, 5, periodic), torch.eye(5))
+
+
+# ---- denoising with a field as noise
+
+
+@each_denoiser
+def test_members_start_from_the_coloured_noise(model: type[FieldDenoising], monkeypatch: pytest.MonkeyPatch):
+    """A denoiser that finds no noise leaves the first state, divided by its alpha."""
+    spec = contract.make_spec()
+    made = contract.build(model, spec)
+    monkeypatch.setattr(made, "denoise", lambda x_tau, source, tau: torch.zeros_like(x_tau))
+    source = contract.make_pair(spec).source
+    members = contract.evaluated(made, source)
+    white = MemberNoise(0, range(3), range(2))((1, 12, 12))
+    first = leading(made.schedule, 5)[0]
+    alpha = float(made.schedule.alpha_sigma(first)[0])
+    torch.testing.assert_close(members, made.filter(white) / alpha, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"), [(InftyDiff, {}), (DDO, {"state": "observed"})], ids=["infty-diff", "ddo"]
+)
+def test_state_is_read_where_it_is_known(model: type[FieldDenoising], options: dict[str, str]):
+    spec = contract.make_spec()
+    made = contract.build(model, spec, **options).eval()
+    pair = contract.make_pair(spec)
+    m_o, tau = pair.target.mask, torch.tensor([10.0, 300.0, 900.0])
+    x_tau = normal(3, 1, 12, 12)
+    one, other = (made.denoise(torch.where(m_o, x_tau, junk), pair.source, tau, m_o) for junk in (0.0, 1e30))
+    assert torch.equal(one[m_o], other[m_o])
+
+
+def test_ddo_refuses_unknown_words():
+    for options in ({"state": "dense"}, {"spectrum": "pink"}):
+        with pytest.raises(SolidError, match=next(iter(options.values()))):
+            contract.build(DDO, contract.make_spec(), **options)

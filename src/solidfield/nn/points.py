@@ -12,10 +12,10 @@ cells take the grid's values bilinearly.
 
 from __future__ import annotations
 
-import math
-
+import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
 from ..grid import Grid
@@ -55,8 +55,6 @@ class SparseBlock(nn.Module):
 class Bridge(nn.Module):
     """From a set of cells to the regular grid by inverse-square weights of the k nearest, and back."""
 
-    cells: Tensor
-    nodes: Tensor
     rows: Tensor
     columns: Tensor
 
@@ -64,13 +62,15 @@ class Bridge(nn.Module):
         super().__init__()
         self.shape, self.neighbours = shape, neighbours
         self.same = shape == grid.shape
-        self.periods = [n if wraps else math.inf for n, wraps in zip(grid.shape, grid.periodic, strict=True)]
-        own = [torch.arange(n, dtype=torch.float32) for n in grid.shape]
+        self.periods = [
+            float(n) if wraps else 0.0 for n, wraps in zip(grid.shape, grid.periodic, strict=True)
+        ]
+        self.cells = _places([np.arange(float(n)) for n in grid.shape])
         # Node g of the grid stands where its share of the axis has its middle; equal sizes coincide.
-        laid = [(torch.arange(g) + 0.5) * n / g - 0.5 for g, n in zip(shape, grid.shape, strict=True)]
-        for name, axes in (("cells", own), ("nodes", laid)):
-            places = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, 1)
-            self.register_buffer(name, places, persistent=False)  # (cells, 2)
+        laid = [(np.arange(g) + 0.5) * n / g - 0.5 for g, n in zip(shape, grid.shape, strict=True)]
+        self.nodes = _places(
+            [a % period if period else a for a, period in zip(laid, self.periods, strict=True)]
+        )
         for name, n, g, wraps in zip(("rows", "columns"), grid.shape, shape, grid.periodic, strict=True):
             self.register_buffer(name, bilinear_matrix(n, g, wraps), persistent=False)
 
@@ -80,9 +80,9 @@ class Bridge(nn.Module):
         sets = points.flatten(1)
         if bool((sets == sets[:1]).all()):
             sets = sets[:1]
-        found = [self._nearest(row.nonzero()[:, 0]) for row in sets]
-        index = torch.stack([i for i, _ in found]).expand(len(x), -1, -1)  # (B, nodes, k)
-        weight = torch.stack([w for _, w in found])[:, None]  # (B or 1, 1, nodes, k)
+        found = [self._nearest(row.nonzero()[0]) for row in sets.cpu().numpy()]
+        index = torch.stack([i for i, _ in found]).to(x.device).expand(len(x), -1, -1)  # (B, nodes, k)
+        weight = torch.stack([w for _, w in found]).to(x)[:, None]  # (B or 1, 1, nodes, k)
         flat = x.flatten(2)
         taken = flat.gather(2, index.flatten(1)[:, None].expand(-1, flat.shape[1], -1)).unflatten(
             2, index.shape[1:]
@@ -93,22 +93,25 @@ class Bridge(nn.Module):
         return x if self.same else resample(x, self.rows, self.columns)
 
     def _nearest(
-        self, chosen: Tensor
-    ) -> tuple[Tensor, Tensor]:  # (n,) cells -> (nodes, k) cells, (nodes, k) weights
-        """An empty set has weights of zero."""
-        k = self.neighbours
-        index = torch.zeros(len(self.nodes), k, dtype=torch.long, device=self.nodes.device)
-        weight = torch.zeros(len(self.nodes), k, device=self.nodes.device)
+        self, chosen: np.ndarray
+    ) -> tuple[Tensor, Tensor]:  # (n,) -> (nodes, k) cells, (nodes, k) weights
+        """Cells of the set and their shares in each node; an empty set has no shares at all."""
+        index = np.zeros((len(self.nodes), self.neighbours), dtype=np.int64)
+        weight = np.zeros((len(self.nodes), self.neighbours))
         if len(chosen):
-            squared = torch.zeros(len(self.nodes), len(chosen), device=self.nodes.device)
-            for axis, period in enumerate(self.periods):
-                apart = (self.nodes[:, axis, None] - self.cells[None, chosen, axis]).abs()
-                squared += torch.minimum(apart, (period - apart).abs()).square()
-            near, which = squared.topk(min(k, len(chosen)), largest=False)
-            index[:, : near.shape[1]] = chosen[which]
-            weight[:, : near.shape[1]] = 1.0 / near.clamp(min=1e-16)
-            weight = weight / weight.sum(dim=1, keepdim=True)
-        return index, weight
+            tree = cKDTree(self.cells[chosen], boxsize=self.periods)
+            distance, which = tree.query(
+                self.nodes, k=range(1, self.neighbours + 1)
+            )  # infinite where cells run out
+            found = np.isfinite(distance)
+            index[found] = chosen[which[found]]
+            weight = 1.0 / np.maximum(distance, 1e-8) ** 2
+            weight /= weight.sum(axis=1, keepdims=True)
+        return torch.from_numpy(index), torch.from_numpy(weight).float()
+
+
+def _places(axes: list[np.ndarray]) -> np.ndarray:  # (cells, 2), row by row
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
 class ChannelNorm(nn.Module):

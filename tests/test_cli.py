@@ -1,0 +1,146 @@
+"""The command line as a user meets it: the whole way at smoke size, and one-line errors that name the culprit."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+from solidfield import cli
+from solidfield.errors import SolidError
+from solidfield.maps import open_maps
+from solidfield.predict import load
+
+MODEL = ("--set", "model.name=solid", "--set", "model.options={size = 'smoke'}")
+
+
+def solid(*words):
+    """Run a verb; a SolidError comes out as itself, so that a test can read its one line."""
+    result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """simulate, observe, train, predict, evaluate at smoke size, once."""
+    at = tmp_path_factory.mktemp("way")
+    solid("simulate", at / "truth.zarr", "--preset", "smoke")
+    solid("observe", at / "truth.zarr", at / "pairs.zarr", "--preset", "smoke", "--lead", 0, "--lead", 1)
+    solid("train", at / "pairs.zarr", at / "run", "--preset", "smoke", *MODEL)
+    words = ("--preset", "smoke", "--lead", 1, "--members", 5, "--steps", 2)
+    solid("predict", at / "run", at / "pairs.zarr", at / "maps.nc", *words)
+    out = solid("evaluate", at / "maps.nc", at / "pairs.zarr", at / "scores", "--truth", at / "truth.zarr")
+    (at / "table.txt").write_text(out)
+    return at
+
+
+def test_the_whole_way_ends_in_scores_a_table_and_pictures(folder):
+    leads = json.loads((folder / "scores" / "scores.json").read_text())["leads"]
+    assert list(leads[0]["models"]) == ["solid", "kriging", "persistence", "climatology"]
+    assert list(leads[1]["models"]) == ["solid"]  # rivals are fitted for the first lead only
+    for name in leads[0]["models"]:
+        assert name in (folder / "table.txt").read_text()
+    for picture in ("maps.png", "calibration.png"):
+        assert (folder / "scores" / picture).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_printed_score_is_that_of_the_maps(folder):
+    """CRPS in the table, recomputed by brute force from the file of maps and the truth."""
+    maps = open_maps(folder / "maps.nc")
+    truth = xr.open_zarr(folder / "truth.zarr", consolidated=False)["truth"].values
+    field = truth[maps["trajectory"], maps["frame_target"], 0]
+    members = maps["vorticity"].values[:, :, 0].astype(float)
+    K = len(members)
+    pairs = np.abs(members[:, None] - members[None]).sum((0, 1)) / (2 * K * (K - 1))
+    each = np.abs(members - field).mean(0) - pairs
+    free = maps["observed"].values == 0
+    expected = np.mean([each[n][free[n]].mean() for n in range(len(each))])
+    region = json.loads((folder / "scores" / "scores.json").read_text())["leads"][0]["models"]["solid"]
+    found = region["variables"]["vorticity"]["regions"]["unobserved"]["crps"]["mean"]
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_maps_hold_what_the_interface_promises(folder):
+    maps = open_maps(folder / "maps.nc")
+    assert maps["vorticity"].dims == ("member", "init_time", "lead_time", "y", "x")
+    np.testing.assert_allclose(maps["valid_time"], maps["init_time"] + maps["lead_time"])
+    np.testing.assert_allclose(maps["lead_time"], [0.4, 0.8])  # every second frame, 0.2 apart
+    np.testing.assert_allclose(maps["vorticity_mean"], maps["vorticity"].mean("member"), atol=1e-4)
+    np.testing.assert_allclose(maps["vorticity_std"], maps["vorticity"].std("member", ddof=1), rtol=1e-3)
+    np.testing.assert_allclose(maps["vorticity_q50"], maps["vorticity"].median("member"), atol=1e-4)
+    np.testing.assert_array_equal(maps["distance_to_sensor"] == 0, maps["observed"] == 1)
+    for name in ("config_hash", "data_fingerprint", "solidfield_version", "seed", "leaks_dense_truth"):
+        assert name in maps.attrs
+
+
+def test_the_python_interface_draws_the_same_law(folder):
+    """`load(run).reconstruct(frames)` pins readings; `forecast` gives the same members twice for a seed."""
+    run = load(folder / "run")
+    generator = np.random.default_rng(0)
+    frames = np.where(generator.random((2, 16, 16)) < 0.2, 3 * generator.standard_normal((2, 16, 16)), np.nan)
+    now = run.reconstruct(frames, members=3)
+    seen = ~np.isnan(frames)
+    for member in now["vorticity"].values[:, :, 0]:
+        np.testing.assert_allclose(member[seen], frames[seen], atol=1e-4)
+    a, b = (run.forecast(frames, members=3, steps=2, seed=4) for _ in range(2))
+    np.testing.assert_array_equal(a["vorticity"], b["vorticity"])
+    assert a.sizes["lead_time"] == 2
+    with pytest.raises(SolidError, match="frame 1 holds no reading"):
+        run.forecast(np.stack([frames[0], np.full((16, 16), np.nan)]))
+    with pytest.raises(SolidError, match=r"\(time, 1, 16, 16\)"):
+        run.forecast(frames[:, :8])
+
+
+def test_json_is_for_machines(folder):
+    words = ("--preset", "smoke", "--lead", 1, "--members", 2, "--json")
+    printed = solid("predict", folder / "run", folder / "pairs.zarr", folder / "again.nc", *words)
+    assert json.loads(printed)["members"] == 2
+
+
+def test_a_finished_simulation_is_not_computed_again(folder):
+    before = (folder / "truth.zarr" / "zarr.json").stat().st_mtime_ns
+    solid("simulate", folder / "truth.zarr", "--preset", "smoke")
+    assert (folder / "truth.zarr" / "zarr.json").stat().st_mtime_ns == before
+
+
+def test_models_lists_the_papers_count():
+    assert "8,950,913" in solid("models")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("observe", "{}/nothing.zarr", "{}/out.zarr"), "nothing.zarr"),
+        (("train", "{}/truth.zarr", "{}/out"), "truth.zarr"),
+        (("train", "{}/pairs.zarr", "{}/run", "--preset", "smoke", *MODEL), "run"),
+        (("train", "{}/pairs.zarr", "{}/new", "--model", "sloid"), "sloid"),
+        (("train", "{}/pairs.zarr", "{}/new", "--set", "model.options={depth = 3}"), "depth"),
+        (("train", "{}/pairs.zarr", "{}/new", "--set", "train.speed=3"), "train.speed"),
+        (("train", "{}/pairs.zarr", "{}/new", "--preset", "smoke", "--oracle"), "oracle"),
+        (("observe", "{}/truth.zarr", "{}/out.zarr", "--amount", "0.001"), "0.001"),
+        (("predict", "{}/run", "{}/pairs.zarr", "{}/out.txt", "--lead", "1"), "out.txt"),
+        (("predict", "{}/run", "{}/pairs.zarr", "{}/out.nc"), "--lead"),
+        (("predict", "{}/pairs.zarr", "{}/pairs.zarr", "{}/out.nc", "--lead", "1"), "pairs.zarr"),
+        (("evaluate", "{}/nothing.nc", "{}/pairs.zarr", "{}/scores"), "nothing.nc"),
+        (("evaluate", "{}/maps.nc", "{}/pairs.zarr", "{}/s", "--rival", "solid"), "solid"),
+        (("simulate", "{}/truth.zarr", "--preset", "smoke", "--seed", "5"), "seed"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_culprit(folder, words, message):
+    with pytest.raises(SolidError, match=message) as error:
+        solid(*(word.replace("{}", str(folder)) for word in words))
+    assert "\n" not in str(error.value)
+    assert not (folder / "out.zarr").exists()
+    assert not (folder / "out.nc").exists()
+
+
+def test_main_prints_the_line_and_exits_with_2(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["solid", "evaluate", "no.nc", "no.zarr", "out"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
