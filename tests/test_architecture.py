@@ -15,7 +15,7 @@ LAYERS = [
     ["grid", "config"],
     ["fields", "noise", "masks", "schedule"],
     ["forecast", "scenarios", "ragged", "objective", "sample", "interpolate", "covariance"],
-    ["worlds", "pairstore", "nn", "laws", "copula", "checkpoint"],
+    ["worlds", "pairstore", "nn", "laws", "copula", "checkpoint", "likelihood"],
     ["pairs", "scaling", "metrics"],
     ["calibration", "augment", "models"],
     ["batches", "optimise", "scores", "ensemble", "run"],

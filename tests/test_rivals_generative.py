@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import contract
+from solidfield.errors import SolidError
 from solidfield.forecast import Forecaster, Spec
 from solidfield.grid import Grid
 from solidfield.keys import torch_generator
@@ -32,6 +33,8 @@ from solidfield.nn.spectral import (
     spectral_norm,
 )
 from solidfield.nn.style import with_spread
+from solidfield.noise import MemberNoise
+from solidfield.sample import leading
 
 RIVALS = [StyleGAN3, INRGAN, InftyDiff, DDO]
 GAMES = [StyleGAN3, INRGAN]
@@ -97,7 +100,7 @@ def test_game_learns_an_easy_world(model: type[Forecaster]):
 
 @each_denoiser
 def test_denoiser_learns_an_easy_world(model: type[Forecaster]):
-    contract.learns_an_easy_world(model, steps=80, lr=5e-3)
+    contract.learns_an_easy_world(model, steps=100, lr=1e-2)
 
 
 # ---- sizes

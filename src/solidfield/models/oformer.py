@@ -55,7 +55,7 @@ class OFormer(Regression):
         latent: int = 288,  # of the decoder's tokens, and of each of its heads
         layers: int = 6,
         heads: int = 4,  # of the decoder
-        frequency: float = 8.0,  # scale of the queries' Fourier features: the reference's for Navier-Stokes
+        frequency: float = 0.125,  # of the queries' features, in waves a cell: the reference's 8 at 64 cells
         dropout: float = 0.05,
     ):
         super().__init__(spec, mask_channel)
@@ -67,7 +67,7 @@ class OFormer(Regression):
         self.encoder = nn.ModuleList(EncoderLayer(width, resolution * scale) for scale in scales)
         self.to_latent = nn.Linear(width, latent, bias=False)
         self.query = nn.Sequential(
-            GaussianFeatures(self.name, 2, latent // 2, 2 * math.pi * frequency),
+            GaussianFeatures(self.name, 2, latent // 2, 2 * math.pi * frequency * resolution),
             nn.Linear(latent, latent, bias=False),
             nn.GELU(),
             nn.Linear(latent, latent, bias=False),

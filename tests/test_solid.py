@@ -1,0 +1,125 @@
+"""`solid`: the contract of every model, and its own laws: one encoder pass, pinned readings, the overlap weight."""
+
+import contract
+import pytest
+import torch
+
+from solidfield.fields import Pair, Source, Target
+from solidfield.keys import torch_generator
+from solidfield.models.solid import Solid, coordinate_channels, in_patches
+from solidfield.noise import MemberNoise
+
+LAWS = ["mixture", "diffusion"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("shape", "wraps"), [((32, 32), True), ((21, 20), False)])
+def test_finite_on_any_grid(law, shape, wraps):
+    contract.finite_on(Solid, shape, wraps, law=law, patch=2)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        contract.mixed_batch_is_finite,
+        contract.blind_off_the_masks,
+        contract.same_input_same_output,
+        contract.members_are_their_own,
+        contract.round_trip,
+        contract.reads_channels_and_covariates,
+    ],
+)
+def test_contract(law):
+    law(Solid)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_learns_an_easy_world(law):
+    contract.learns_an_easy_world(Solid, steps=120, lr=5e-3, law=law)
+
+
+def made(**options):
+    spec = contract.make_spec()
+    return contract.build(Solid, spec, **options).eval(), contract.make_pair(spec)
+
+
+def at_lead(pair: Pair, lead: float) -> Pair:
+    source = pair.source
+    return Pair(Source(source.values, source.mask, torch.full_like(source.lead, lead)), pair.target)
+
+
+def test_any_number_of_members_costs_one_encoder_pass():
+    model, pair = made()
+    passes = []
+    model.encoder.register_forward_hook(lambda *_: passes.append(1))
+    model.sample(pair.source, 50, MemberNoise(0, range(len(pair)), range(50)))
+    assert len(passes) == 1
+
+
+def test_readings_are_pinned_at_lead_0_and_free_at_lead_1():
+    model, pair = made()
+    noise = lambda: MemberNoise(0, range(len(pair)), range(3))  # noqa: E731
+    mask, values = pair.source.mask, pair.source.values
+    now = model.sample(at_lead(pair, 0.0).source, 3, noise())
+    later = model.sample(at_lead(pair, 1.0).source, 3, noise())
+    assert all(torch.equal(member[mask], values[mask]) for member in now)
+    assert not torch.equal(later[0][mask], values[mask])
+
+
+def test_readings_with_an_error_are_honoured_within_it():
+    model, pair = made(obs_std=0.3)
+    K = 2000
+    now = model.sample(at_lead(pair, 0.0).source, K, MemberNoise(0, range(len(pair)), range(K)))
+    off = now[:, pair.source.mask] - pair.source.values[pair.source.mask]
+    assert abs(float(off.std()) - 0.3) < 0.01
+    assert off.mean().abs() < 0.01
+
+
+def test_the_overlap_weight_is_exactly_1_plus_lambda():
+    """With every target also a sensor the loss grows by 1 + lambda; with none it does not change."""
+    _, pair = made()
+    overlapping = Pair(at_lead(pair, 1.0).source, Target.of(pair.source.values + 1, pair.source.mask))
+    for example, factor in ((overlapping, 1.5), (at_lead(pair, 1.0), 1.0)):
+        plain, weighted = (
+            contract.build(Solid, contract.make_spec(), lam=lam).eval().loss(example, torch_generator(0))
+            for lam in (0.0, 0.5)
+        )
+        torch.testing.assert_close(weighted, factor * plain, rtol=1e-5, atol=1e-6)
+
+
+def test_concluding_gives_neighbours_the_dependence_they_show():
+    """A field that is one random level everywhere: after the fit, distant members must move together."""
+    spec = contract.make_spec()
+    model = contract.build(Solid, spec, copula="stationary").eval()
+
+    def level(seed):
+        pair = contract.make_pair(spec, batch=8, seed=seed)
+        values = torch.randn(8, 1, 1, 1, generator=torch_generator(seed)).expand_as(pair.target.values)
+        return at_lead(Pair(pair.source, Target.of(values, pair.target.mask)), 1.0)
+
+    pairs = [level(seed) for seed in range(6)]
+    source = pairs[0].source
+
+    def neighbours():
+        z = model.copula(source, model.encode(source), MemberNoise(0, range(8), range(200)))[:, 0, 0]
+        return float(torch.corrcoef(torch.stack([z[:, 4, 4], z[:, 4, 6]]))[0, 1])
+
+    before = neighbours()
+    model.conclude(pairs)
+    assert neighbours() > max(0.8, before)
+
+
+def test_patches_are_a_rearrangement():
+    """Through the identity, folding cells into channels and back changes nothing, on even and on ragged grids."""
+    for shape in ((8, 8), (7, 9)):
+        x = torch.randn(2, 3, *shape)
+        torch.testing.assert_close(in_patches(torch.nn.Identity(), x, 2), x)
+
+
+def test_coordinates_tell_cells_apart_and_wrap_where_the_grid_does():
+    closed = coordinate_channels(contract.make_spec(periodic=False).grid).flatten(1)
+    wrapped = coordinate_channels(contract.make_spec(periodic=True).grid)
+    assert len(torch.unique(closed, dim=1).T) == closed.shape[1]
+    step_inside = (wrapped[:, 1] - wrapped[:, 0]).norm()
+    step_across = (wrapped[:, 0] - wrapped[:, -1]).norm()
+    torch.testing.assert_close(step_inside, step_across)
