@@ -6,7 +6,8 @@ import torch
 
 from solidfield.fields import Pair, Source, Target
 from solidfield.keys import torch_generator
-from solidfield.models.solid import Solid, coordinate_channels, in_patches
+from solidfield.models.queries import coordinate_channels, in_patches
+from solidfield.models.solid import Solid
 from solidfield.noise import MemberNoise
 
 LAWS = ["mixture", "diffusion"]
@@ -79,7 +80,8 @@ def test_the_overlap_weight_is_exactly_1_plus_lambda():
     """With every target also a sensor the loss grows by 1 + lambda; with none it does not change."""
     _, pair = made()
     overlapping = Pair(at_lead(pair, 1.0).source, Target.of(pair.source.values + 1, pair.source.mask))
-    for example, factor in ((overlapping, 1.5), (at_lead(pair, 1.0), 1.0)):
+    apart = Pair(overlapping.source, Target.of(pair.target.values, pair.target.mask & ~pair.source.mask))
+    for example, factor in ((overlapping, 1.5), (apart, 1.0)):
         plain, weighted = (
             contract.build(Solid, contract.make_spec(), lam=lam).eval().loss(example, torch_generator(0))
             for lam in (0.0, 0.5)

@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
+import contract
 from solidfield.errors import SolidError
 from solidfield.fields import OraclePair, Pair, Source, Target, restrict
 from solidfield.forecast import Spec
@@ -44,6 +46,31 @@ def example(spec: Spec = SPEC, batch: int = 3) -> tuple[Pair, Tensor]:
     return Pair(Source.of(now, m_i, torch.ones(batch), covariates), Target.of(later, m_o)), later
 
 
+LAWS = [
+    contract.mixed_batch_is_finite,
+    contract.every_parameter_learns,
+    contract.blind_off_the_masks,
+    contract.same_input_same_output,
+    contract.members_are_their_own,
+    contract.round_trip,
+    contract.reads_channels_and_covariates,
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_contract(law: Callable[[type[SolidPaper]], None]) -> None:
+    law(SolidPaper)
+
+
+@pytest.mark.parametrize("shape", contract.SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+def test_finite_on_the_grids_of_the_paper(shape: tuple[int, int]) -> None:
+    contract.finite_on(SolidPaper, shape, True, periodic="auto")
+
+
+def test_learns_an_easy_world() -> None:
+    contract.learns_an_easy_world(SolidPaper, steps=200, lr=3e-3)
+
+
 def test_sizes() -> None:
     def count(size: str) -> int:
         return SolidPaper(Spec(Grid((64, 64))), **SolidPaper.SIZES[size]).parameter_count()
@@ -64,7 +91,6 @@ def test_loss_starts_at_the_variance_of_the_noise() -> None:
     """A fresh network answers zero, so the loss is the mean of eps^2 over the targets: 1 up to chance."""
     pair, _ = example(batch=400)
     model = SolidPaper(SPEC, **(TINY | {"lam": 0.0}))  # type: ignore[arg-type]
-    torch.nn.init.zeros_(model.net.head.bias)
     assert abs(model.loss(pair, torch_generator(0)).item() - 1) < 5 * math.sqrt(2 / (400 * 9))
 
 

@@ -14,6 +14,7 @@ from ..forecast import Forecaster, Spec
 from .classical import Climatology, InverseDistance, Nearest, Persistence, RadialBasis
 from .kriging import Kriging
 from .solid import Solid
+from .solid_onepass import SolidOnepass
 from .solid_paper import SolidPaper
 
 MODELS: dict[str, type[Forecaster]] = {
@@ -21,6 +22,7 @@ MODELS: dict[str, type[Forecaster]] = {
     for model in (
         Solid,
         SolidPaper,
+        SolidOnepass,
         Kriging,
         RadialBasis,
         InverseDistance,

@@ -119,7 +119,8 @@ class FNOUNet(nn.Module):
         ends = [n if wraps else n + margin for n, wraps in zip(grid.shape, grid.periodic, strict=True)]
         self.shape = padded_shape((ends[0], ends[1]), halvings)
         self.width = width
-        self.register_buffer("places", unit_coordinates(replace(grid, shape=self.shape)), persistent=False)
+        places = unit_coordinates(replace(grid, shape=self.shape, domain=None))
+        self.register_buffer("places", places, persistent=False)  # (H, W, 2)
         self.embed = nn.Sequential(nn.Linear(width, 4 * width), nn.SiLU(), nn.Linear(4 * width, 4 * width))
         self.lift = nn.Conv2d(inputs + 2, width, 1)
 
@@ -214,7 +215,5 @@ class Resample(nn.Module):
             self.register_buffer(name, matrix, persistent=False)
         self.conv = SpectralConv2d(channels, channels, modes)
 
-    def forward(
-        self, x: Tensor, embedding: Tensor
-    ) -> Tensor:  # (B, C, H, W) -> (B, C, H up / down, W up / down)
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:  # (B, C, H, W) -> twice or half the grid
         return self.conv(resample(x, self.rows, self.columns))

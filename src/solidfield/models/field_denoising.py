@@ -13,6 +13,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from ..errors import SolidError
 from ..fields import OraclePair, Pair, Source
 from ..forecast import Spec
 from ..nn.spectral import FieldFilter, Gain
@@ -41,12 +42,13 @@ class FieldDenoising(Denoising):
         return self.filter(white)
 
     def loss(self, pair: Pair | OraclePair, generator: torch.Generator) -> Tensor:
-        sparse = (
-            pair.pair if isinstance(pair, OraclePair) else pair
-        )  # the dense field of an oracle's pair stays unread
-        x_0, m_o = sparse.target.values, sparse.target.mask
+        if isinstance(pair, OraclePair):
+            raise SolidError(
+                f"{self.name} learns from sparse targets only, got dense ones; give sparse pairs"
+            )
+        x_0, m_o = pair.target.values, pair.target.mask
         tau = draw_tau(len(x_0), self.schedule, generator).to(x_0.device)
         white = torch.randn(x_0.shape, generator=generator, dtype=x_0.dtype).to(x_0.device)
         eps = self.colour(white)
         x_tau = noised(x_0, eps, tau, self.schedule)
-        return denoising_loss(self.denoise(x_tau, sparse.source, tau, m_o), eps, m_o)
+        return denoising_loss(self.denoise(x_tau, pair.source, tau, m_o), eps, m_o)

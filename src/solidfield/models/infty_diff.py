@@ -254,8 +254,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (B, C, G, G') -> the same
         tokens = self.norm(x.flatten(2).transpose(1, 2))  # (B, N, C)
-        q, k, v = (
-            self.qkv(tokens).unflatten(2, (3, self.heads, HEAD)).permute(2, 0, 3, 1, 4)
-        )  # (B, heads, N, HEAD)
+        parts = self.qkv(tokens).unflatten(2, (3, self.heads, HEAD))
+        q, k, v = parts.permute(2, 0, 3, 1, 4)  # each (B, heads, N, HEAD)
         mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
         return x + self.out(mixed).transpose(1, 2).unflatten(2, x.shape[-2:])

@@ -14,22 +14,20 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..copula import Latents, channel_mixing, make_copula
 from ..errors import SolidError
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
-from ..grid import Grid
 from ..laws import LAWS, interpolate
 from ..nn.unet import UNet
 from ..noise import Noise
+from .queries import coordinate_channels, in_patches, query_channels, query_width
 
 
 class Solid(Forecaster):
@@ -68,7 +66,7 @@ class Solid(Forecaster):
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         self.encoder = UNet(
-            (2 * spec.channels + 1 + len(place) + spec.covariates) * patch**2,
+            query_width(spec, place) * patch**2,
             features * patch**2,
             base=base,
             multipliers=multipliers,
@@ -83,16 +81,7 @@ class Solid(Forecaster):
         self.copula = make_copula(copula, spec.grid, spec.channels, features).requires_grad_(False)
 
     def encode(self, source: Source) -> Tensor:  # (B, F, H, W)
-        size = (len(source), -1, *self.spec.grid.shape)
-        inputs = [
-            source.values,
-            source.mask.to(source.values.dtype),
-            source.lead.to(source.values.dtype)[:, None, None, None].expand(*size[:1], 1, *size[2:]),
-            self.place.to(source.values).expand(size),
-        ]
-        if source.covariates is not None:
-            inputs.append(source.covariates)
-        return self.activate(in_patches(self.encoder, torch.cat(inputs, dim=1), self.patch))
+        return self.activate(in_patches(self.encoder, query_channels(source, self.place), self.patch))
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
         source, target = pair.source, pair.target
@@ -144,25 +133,3 @@ class Solid(Forecaster):
         self.copula.fit(examples)
         self.copula.requires_grad_(False)
         self.copula.mixing.copy_(channel_mixing(together))
-
-
-def in_patches(network: nn.Module, x: Tensor, patch: int) -> Tensor:  # (B, C, H, W) -> (B, C', H, W)
-    """Run a network on blocks of patch x patch cells; a ragged edge is filled with zeros, which say "not measured"."""
-    height, width = x.shape[-2:]
-    x = F.pad(x, (0, -width % patch, 0, -height % patch))
-    y = F.pixel_shuffle(network(F.pixel_unshuffle(x, patch)), patch)
-    return y[..., :height, :width]
-
-
-def coordinate_channels(grid: Grid) -> Tensor:  # (E, H, W)
-    """Where a cell is: waves of 1, 2 and 4 periods along an axis that wraps, a ramp from -1 to 1 along one that does not."""
-    channels: list[Tensor] = []
-    for axis, (n, wraps) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
-        position = torch.arange(n) / n
-        if wraps:
-            waves = [f(2 * math.pi * k * position) for k in (1, 2, 4) for f in (torch.sin, torch.cos)]
-        else:
-            waves = [2 * (position + 0.5 / n) - 1]
-        shape = (n, 1) if axis == 0 else (1, n)
-        channels += [wave.reshape(shape).expand(grid.shape) for wave in waves]
-    return torch.stack(channels).float()

@@ -69,7 +69,8 @@ class SolidPaper(Denoising):
             dropout=dropout,
             periodic=spec.grid.periodic if periodic else (False, False),
         )
-        nn.init.zeros_(self.net.head.weight)
+        for p in self.net.head.parameters():
+            nn.init.zeros_(p)
 
     def denoise(
         self,

@@ -162,9 +162,8 @@ class FourierInput(nn.Module):
         generator = torch_generator("stylegan3", "waves", band.channels)
         waves = torch.randn(band.channels, 2, generator=generator, device="cpu")
         radius = waves.norm(dim=1, keepdim=True)
-        waves = (
-            band.cutoff * waves / (radius * torch.exp(radius.square() / 4))
-        )  # spread over the disc, dense inside
+        # Spread over the disc, denser inside.
+        waves = band.cutoff * waves / (radius * torch.exp(radius.square() / 4))
         phases = torch.rand(band.channels, generator=generator, device="cpu") - 0.5
         self.register_buffer("waves", waves)
         self.register_buffer("phases", phases)
@@ -265,9 +264,8 @@ class Injection(nn.Module):
     def forward(self, features: Sequence[Tensor]) -> Tensor:  # -> (B, channels, size, size)
         x = self.project(features[self.level])
         square = self.resolution // 2**self.level
-        x = F.pad(
-            x, (0, square - x.shape[-1], 0, square - x.shape[-2])
-        )  # the grid is the square's top left corner
+        # The grid is the top left corner of the square.
+        x = F.pad(x, (0, square - x.shape[-1], 0, square - x.shape[-2]))
         x = F.interpolate(x, size=(self.band.rate, self.band.rate), mode="bilinear", align_corners=False)
         margin = (self.band.size - self.band.rate) // 2
         return F.pad(x, (margin, margin, margin, margin))

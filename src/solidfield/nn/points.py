@@ -30,10 +30,8 @@ class SparseBlock(nn.Module):
         super().__init__()
         self.periodic = periodic
         self.join = nn.Conv2d(width + skip, width, 1) if skip else nn.Identity()
-        self.norm1, self.norm2 = (
-            ChannelNorm(width, shift=False),
-            ChannelNorm(width, shift=False),
-        )  # tau shifts
+        # No shift of their own: tau's follows.
+        self.norm1, self.norm2 = ChannelNorm(width, shift=False), ChannelNorm(width, shift=False)
         self.time1, self.time2 = nn.Linear(embedding, 2 * width), nn.Linear(embedding, 2 * width)
         bound = 1.0 / kernel
         self.weight = nn.Parameter(torch.empty(width, 1, kernel, kernel).uniform_(-bound, bound))
@@ -62,16 +60,13 @@ class Bridge(nn.Module):
         super().__init__()
         self.shape, self.neighbours = shape, neighbours
         self.same = shape == grid.shape
-        self.periods = [
-            float(n) if wraps else 0.0 for n, wraps in zip(grid.shape, grid.periodic, strict=True)
-        ]
+        axes = list(zip(grid.shape, grid.periodic, strict=True))
+        self.periods = [float(n) if wraps else 0.0 for n, wraps in axes]
         self.cells = _places([np.arange(float(n)) for n in grid.shape])
         # Node g of the grid stands where its share of the axis has its middle; equal sizes coincide.
         laid = [(np.arange(g) + 0.5) * n / g - 0.5 for g, n in zip(shape, grid.shape, strict=True)]
-        self.nodes = _places(
-            [a % period if period else a for a, period in zip(laid, self.periods, strict=True)]
-        )
-        for name, n, g, wraps in zip(("rows", "columns"), grid.shape, shape, grid.periodic, strict=True):
+        self.nodes = _places([a % n if wraps else a for a, (n, wraps) in zip(laid, axes, strict=True)])
+        for name, g, (n, wraps) in zip(("rows", "columns"), shape, axes, strict=True):
             self.register_buffer(name, bilinear_matrix(n, g, wraps), persistent=False)
 
     def gather(self, x: Tensor, points: Tensor) -> Tensor:  # (B, C, H, W), (B, 1, H, W) -> (B, C, G, G')
@@ -83,27 +78,21 @@ class Bridge(nn.Module):
         found = [self._nearest(row.nonzero()[0]) for row in sets.cpu().numpy()]
         index = torch.stack([i for i, _ in found]).to(x.device).expand(len(x), -1, -1)  # (B, nodes, k)
         weight = torch.stack([w for _, w in found]).to(x)[:, None]  # (B or 1, 1, nodes, k)
-        flat = x.flatten(2)
-        taken = flat.gather(2, index.flatten(1)[:, None].expand(-1, flat.shape[1], -1)).unflatten(
-            2, index.shape[1:]
-        )
+        places = index.flatten(1)[:, None].expand(-1, x.shape[1], -1)  # (B, C, nodes k)
+        taken = x.flatten(2).gather(2, places).unflatten(2, index.shape[1:])
         return (taken * weight).sum(dim=3).unflatten(2, self.shape)
 
     def spread(self, x: Tensor) -> Tensor:  # (B, C, G, G') -> (B, C, H, W)
         return x if self.same else resample(x, self.rows, self.columns)
 
-    def _nearest(
-        self, chosen: np.ndarray
-    ) -> tuple[Tensor, Tensor]:  # (n,) -> (nodes, k) cells, (nodes, k) weights
+    def _nearest(self, chosen: np.ndarray) -> tuple[Tensor, Tensor]:  # (n,) -> twice (nodes, k)
         """Cells of the set and their shares in each node; an empty set has no shares at all."""
         index = np.zeros((len(self.nodes), self.neighbours), dtype=np.int64)
         weight = np.zeros((len(self.nodes), self.neighbours))
         if len(chosen):
             tree = cKDTree(self.cells[chosen], boxsize=self.periods)
-            distance, which = tree.query(
-                self.nodes, k=range(1, self.neighbours + 1)
-            )  # infinite where cells run out
-            found = np.isfinite(distance)
+            distance, which = tree.query(self.nodes, k=range(1, self.neighbours + 1))
+            found = np.isfinite(distance)  # infinite where cells run out
             index[found] = chosen[which[found]]
             weight = 1.0 / np.maximum(distance, 1e-8) ** 2
             weight /= weight.sum(axis=1, keepdims=True)

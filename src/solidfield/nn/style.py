@@ -116,9 +116,7 @@ class Trunk(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.size = size  # of the last level
 
-    def forward(
-        self, x: Tensor
-    ) -> list[Tensor]:  # (B, channels, H, W) -> levels (B, widths[l], h / 2^l, w / 2^l)
+    def forward(self, x: Tensor) -> list[Tensor]:  # (B, channels, H, W) -> (B, widths[l], h / 2^l, w / 2^l)
         pad = (0, self.padded[1] - x.shape[-1], 0, self.padded[0] - x.shape[-2])
         levels = [leaky(self.lift(F.pad(x, pad)))]
         for block in self.blocks:

@@ -1,0 +1,57 @@
+"""How a network reads a query: readings, mask, lead, place and covariates as channels of one image."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..fields import Source
+from ..forecast import Spec
+from ..grid import Grid
+
+
+def query_width(spec: Spec, place: Tensor) -> int:
+    """Channels of `query_channels`."""
+    return 2 * spec.channels + 1 + len(place) + spec.covariates
+
+
+def query_channels(
+    source: Source,
+    place: Tensor,  # (E, H, W), see `coordinate_channels`
+) -> Tensor:  # (B, query_width, H, W)
+    """[X_c, M_i, lead, place, covariates]."""
+    like, shape = source.values, source.values.shape[-2:]
+    inputs = [
+        source.values,
+        source.mask.to(like.dtype),
+        source.lead.to(like.dtype)[:, None, None, None].expand(-1, 1, *shape),
+        place.to(like).expand(len(source), -1, *shape),
+    ]
+    if source.covariates is not None:
+        inputs.append(source.covariates)
+    return torch.cat(inputs, dim=1)
+
+
+def in_patches(network: nn.Module, x: Tensor, patch: int) -> Tensor:  # (B, C, H, W) -> (B, C', H, W)
+    """Run a network on blocks of patch x patch cells; a ragged edge is filled with zeros, which say "not measured"."""
+    height, width = x.shape[-2:]
+    x = F.pad(x, (0, -width % patch, 0, -height % patch))
+    y = F.pixel_shuffle(network(F.pixel_unshuffle(x, patch)), patch)
+    return y[..., :height, :width]
+
+
+def coordinate_channels(grid: Grid) -> Tensor:  # (E, H, W)
+    """Where a cell is: waves of 1, 2 and 4 periods along an axis that wraps, a ramp from -1 to 1 along one that does not."""
+    channels: list[Tensor] = []
+    for axis, (n, wraps) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
+        position = torch.arange(n) / n
+        if wraps:
+            waves = [f(2 * math.pi * k * position) for k in (1, 2, 4) for f in (torch.sin, torch.cos)]
+        else:
+            waves = [2 * (position + 0.5 / n) - 1]
+        shape = (n, 1) if axis == 0 else (1, n)
+        channels += [wave.reshape(shape).expand(grid.shape) for wave in waves]
+    return torch.stack(channels).float()
