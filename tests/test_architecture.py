@@ -19,8 +19,9 @@ LAYERS = [
     ["pairs", "scaling", "metrics"],
     ["calibration", "augment", "models"],
     ["batches", "optimise", "scores", "ensemble", "run"],
-    ["plot", "validation", "maps", "pace", "processes"],
+    ["plot", "validation", "maps", "pace", "processes", "recalibrate"],
     ["train", "predict", "evaluate"],
+    ["bench"],
     ["cli"],
 ]
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
@@ -64,4 +65,4 @@ def test_a_file_opens_with_its_purpose(path):
 def test_only_observe_and_evaluate_open_the_truth():
     """The truth store is read where masks are applied and where results are judged, and by no other library room."""
     readers = {room_of(path) for path in FILES if "worlds" in imported_rooms(path)}
-    assert readers <= {"evaluate", "cli"}, readers
+    assert readers <= {"evaluate", "bench", "cli"}, readers

@@ -99,6 +99,18 @@ def test_json_is_for_machines(folder):
     assert json.loads(printed)["members"] == 2
 
 
+def test_recalibrated_maps_say_so_and_keep_their_median(folder):
+    words = (folder / "run", folder / "pairs.zarr")
+    options = ("--preset", "smoke", "--lead", 1, "--members", 25)
+    solid("predict", *words, folder / "plain.nc", *options)
+    solid("predict", *words, folder / "repaired.nc", *options, "--recalibrate")
+    plain, repaired = open_maps(folder / "plain.nc"), open_maps(folder / "repaired.nc")
+    assert "marginal" in repaired.attrs["recalibrated"]
+    assert "recalibrated" not in plain.attrs
+    np.testing.assert_allclose(repaired["vorticity_q50"], plain["vorticity_q50"], atol=1e-4)
+    assert not np.allclose(repaired["vorticity_std"], plain["vorticity_std"])
+
+
 def test_a_finished_simulation_is_not_computed_again(folder):
     before = (folder / "truth.zarr" / "zarr.json").stat().st_mtime_ns
     solid("simulate", folder / "truth.zarr", "--preset", "smoke")

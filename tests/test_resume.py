@@ -27,7 +27,7 @@ from solidfield.train import train
 
 pairs, folder = sys.argv[1], Path(sys.argv[2])
 tiny.register()
-config = tiny.tiny_config(steps=60, validate_every=6, checkpoint_every=5, thin=0.5)
+config = tiny.tiny_config(steps=200, validate_every=25, checkpoint_every=8, thin=0.5)
 
 def start(run):
     child = os.fork()
@@ -50,7 +50,7 @@ duration = time.time() - begun
 moments, lot = [], random.Random(0)
 while True:
     child = start(folder / "killed")
-    patience = lot.uniform(0.02, 0.25) * duration if len(moments) < 8 else 60.0
+    patience = lot.uniform(0.05, 0.5) * duration if len(moments) < 8 else 60.0
     end = time.time() + patience
     done = 0
     while time.time() < end and done == 0:
@@ -89,7 +89,7 @@ def test_killed_runs_end_with_the_same_bits(store: PairStore, run: Path) -> None
 
     whole, killed = run / "whole", run / "killed"
     names = ["weights.safetensors"]
-    names += [f"state/step-00000060/{part}.safetensors" for part in ("model", "average", "best", "optimiser")]
+    names += [f"state/step-00000200/{part}.safetensors" for part in ("model", "average", "best", "optimiser")]
     for name in names:
         assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
     assert not list(killed.rglob(".tmp-*"))

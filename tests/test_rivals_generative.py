@@ -96,7 +96,9 @@ def test_spatial_condition_obeys_the_contract(model: type[Forecaster]):
 @each_rival
 def test_builds_on_a_grid_with_a_domain(model: type[Forecaster]):
     spec = Spec(Grid((21, 20), domain=np.ones((21, 20), bool)))
-    assert torch.isfinite(contract.evaluated(contract.build(model, spec), contract.make_pair(spec).source)).all()
+    assert torch.isfinite(
+        contract.evaluated(contract.build(model, spec), contract.make_pair(spec).source)
+    ).all()
 
 
 @each_game

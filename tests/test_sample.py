@@ -12,6 +12,7 @@ from solidfield.errors import SolidError
 from solidfield.noise import MemberNoise
 from solidfield.sample import (
     ancestral,
+    clipped,
     ddim,
     dpmpp,
     gaussian_denoiser,
@@ -24,6 +25,7 @@ from solidfield.sample import (
 from solidfield.schedule import Schedule, cosine, linear
 
 LINEAR = linear()
+START = torch.linspace(-2, 2, 11, dtype=torch.float64).view(1, 1, 11)
 
 
 def fixed(value: Tensor) -> Callable[[Sequence[int]], Tensor]:
@@ -112,6 +114,14 @@ def test_a_temperature_removes_the_error_of_spread() -> None:
         temperature(partial(ancestral, steps=10), LINEAR)
 
 
+def test_clipping_holds_the_data_prediction_and_nothing_else() -> None:
+    wild = clipped(lambda x, tau: 0.5 * x, LINEAR, bound=3.0)
+    assert ddim(wild, LINEAR, fixed(START), (11,)).abs().max() <= 3.0 + 1e-9
+    exact = gaussian_denoiser(LINEAR, 0.3, 0.5)
+    loose = ddim(clipped(exact, LINEAR, bound=10.0), LINEAR, fixed(START), (11,))
+    torch.testing.assert_close(loose, ddim(exact, LINEAR, fixed(START), (11,)))
+
+
 def test_paths_fall_to_zero_and_are_spaced_as_stated() -> None:
     assert leading(LINEAR, 50).tolist() == [1.0 + 20 * i for i in range(49, -1, -1)] + [0.0]
     path = uniform_log_snr(LINEAR, 20)
@@ -147,9 +157,6 @@ def test_nonsense_is_refused_with_a_remedy() -> None:
 
 def curved(x: Tensor, tau: float) -> Tensor:
     return torch.tanh(x * (0.5 + tau / 2000)) + 0.1 * torch.sin(3 * x)
-
-
-START = torch.linspace(-2, 2, 11, dtype=torch.float64).view(1, 1, 11)
 
 
 def walk(scheduler: object, steps: int, **options: object) -> Tensor:

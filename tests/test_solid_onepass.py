@@ -44,7 +44,9 @@ def scene(members=5):
 
 def test_at_single_cells_it_is_the_fair_crps():
     ensemble, values, mask = scene()
-    torch.testing.assert_close(block_crps(ensemble, values, mask, 1, 1.0), crps(ensemble, values, mask).float())
+    torch.testing.assert_close(
+        block_crps(ensemble, values, mask, 1, 1.0), crps(ensemble, values, mask).float()
+    )
 
 
 def test_a_block_mean_is_over_the_observed_cells_of_the_block():

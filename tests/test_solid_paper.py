@@ -67,10 +67,6 @@ def test_finite_on_the_grids_of_the_paper(shape: tuple[int, int]) -> None:
     contract.finite_on(SolidPaper, shape, True, periodic="auto")
 
 
-def test_learns_an_easy_world() -> None:
-    contract.learns_an_easy_world(SolidPaper, steps=200, lr=3e-3)
-
-
 def test_sizes() -> None:
     def count(size: str) -> int:
         return SolidPaper(Spec(Grid((64, 64))), **SolidPaper.SIZES[size]).parameter_count()
@@ -153,7 +149,7 @@ def test_members_do_not_depend_on_how_they_are_drawn() -> None:
     torch.testing.assert_close(
         part, whole[1:, 1:], atol=2e-4, rtol=1e-4
     )  # rounding, magnified by 1 / alpha_T
-    assert (whole[0] - whole[1]).abs().min() > 0
+    assert (whole[0] - whole[1]).abs().mean() > 0.1
 
 
 def test_several_variables_covariates_and_periodic_axes() -> None:
@@ -177,7 +173,9 @@ def test_temper_widens_the_first_noise() -> None:
     assert tiny().temperature == 1
 
 
-@pytest.mark.parametrize("options", [{"lam": -1.0}, {"schedule": "x"}, {"sampler": "x"}, {"periodic": "yes"}])
+@pytest.mark.parametrize(
+    "options", [{"lam": -1.0}, {"schedule": "x"}, {"sampler": "x"}, {"periodic": "yes"}, {"clip": 0.0}]
+)
 def test_nonsense_is_refused(options: dict) -> None:
-    with pytest.raises(SolidError, match=r"choose|must not"):
+    with pytest.raises(SolidError, match=r"choose|must"):
         tiny(**options)

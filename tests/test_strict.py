@@ -137,7 +137,7 @@ def test_weights_after_ten_steps_are_bit_identical(strict: Strict, name: str, ru
         used = all_bits(load_run(run / str(place)).model.state_dict())
         saved = load_state(run / str(place) / "state")
         found.append((used, None if saved is None else all_bits(dict(saved[1].tensors["model"]))))
-        assert used != start  # something was learnt
+        assert used != start or not start  # something was learnt, by whoever has anything to learn
     assert found[0] == found[1] == found[2]
 
 

@@ -58,12 +58,16 @@ class Torus:
 
     def __init__(self, grid: Grid, scales: Sequence[float]):
         reach = math.ceil(6 * max(scales))  # where the widest kernel has fallen to exp(-9)
-        self.shape = tuple(n if wraps else n + reach for n, wraps in zip(grid.shape, grid.periodic, strict=True))
+        self.shape = tuple(
+            n if wraps else n + reach for n, wraps in zip(grid.shape, grid.periodic, strict=True)
+        )
         self.grid = grid.shape
         spectra = []
         for s in scales:
             along = [torch.exp(-((2 * math.pi * torch.fft.fftfreq(n)) ** 2) * s**2) for n in self.shape]
-            power = along[0][:, None] * along[1]  # |transform of a Gaussian of width s|^2 is that of width sqrt(2) s
+            power = (
+                along[0][:, None] * along[1]
+            )  # |transform of a Gaussian of width s|^2 is that of width sqrt(2) s
             spectra.append(power / power.mean())
         self.spectra = torch.stack(spectra).float()  # (S, H', W'), each of mean 1: unit variance
         self.kernels = torch.fft.ifft2(self.spectra.double()).real.float()  # (S, H', W'), kappa_s by lag
@@ -104,7 +108,9 @@ class Copula(nn.Module, ABC):
     def forward(self, source: Source, features: Tensor, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         return torch.einsum("cd,kbdhw->kbchw", self.mixing, self.draw(source, features, noise))
 
-    def fit(self, examples: Sequence[Latents], steps: int = 300, lr: float = 0.05, seed: int = 0) -> list[float]:
+    def fit(
+        self, examples: Sequence[Latents], steps: int = 300, lr: float = 0.05, seed: int = 0
+    ) -> list[float]:
         """Maximise the composite likelihood of the examples' latents; returns the loss at every step."""
         usable = [e for e in examples if len(e.z) >= 2]
         if not usable or not any(p.requires_grad for p in self.parameters()):
@@ -119,14 +125,15 @@ class Copula(nn.Module, ABC):
             loss = torch.stack([self._nll(_subset(usable[row], generator), scale) for row in rows]).mean()
             optimiser.zero_grad()
             loss.backward()
+            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
             optimiser.step()
             history.append(loss.item())
         return history
 
     def _nll(self, latents: Latents, scale: Tensor) -> Tensor:
-        rho = self.correlation(latents)
+        rho = self.correlation(latents).double()  # smooth kernels are nearly singular: float32 would not do
         factor = torch.linalg.cholesky((rho + JITTER * torch.eye(len(rho))) / (1 + JITTER))
-        white = torch.linalg.solve_triangular(factor, (latents.z / scale)[:, None], upper=False)
+        white = torch.linalg.solve_triangular(factor, (latents.z / scale).double()[:, None], upper=False)
         return (0.5 * white.square().sum() + factor.diagonal().log().sum()) / len(rho)
 
 
@@ -177,12 +184,13 @@ class Conditioned(Stationary):
         around = self.prior(latents, latents.cells, latents.cells)
         if len(latents.sensors) == 0:
             return around
-        across = self.prior(latents, latents.sensors, latents.cells)  # (m, n)
-        among = self.prior(latents, latents.sensors, latents.sensors)
+        around = around.double()
+        across = self.prior(latents, latents.sensors, latents.cells).double()  # (m, n)
+        among = self.prior(latents, latents.sensors, latents.sensors).double()
         among = among + self._nugget(torch.tensor(latents.lead)) * torch.eye(len(among))
         left = around - across.T @ torch.linalg.solve(among, across)
         sd = left.diagonal().clamp_min(JITTER).sqrt()
-        return left / sd[:, None] / sd
+        return (left / sd[:, None] / sd).float()
 
     def draw(self, source: Source, features: Tensor, noise: Noise) -> Tensor:
         g = super().draw(source, features, noise).flatten(-2)  # (K, B, C, HW)
@@ -201,7 +209,7 @@ class Conditioned(Stationary):
                 kernel = torch.einsum("s,shw->hw", self.weights(lead), self.torus.kernels.to(g))
                 across = _at_lags(self.torus, kernel, sensors, everywhere)  # (m, HW)
                 among = across[:, sensors] + nugget * torch.eye(len(sensors), device=g.device)
-                solved = torch.linalg.solve(among, across)  # (m, HW)
+                solved = torch.linalg.solve(among.double(), across.double()).float()  # (m, HW)
                 sd = (1 - (across * solved).sum(0)).clamp_min(JITTER).sqrt()
                 readings = own[:, sensors] + nugget.sqrt() * eta[:, b, c][:, sensors]
                 fields[:, b, c] = (own - readings @ solved) / sd
@@ -229,7 +237,9 @@ class Varying(Copula):
         return (a * self.torus.smooth(white, spectra)).sum(0)
 
 
-def channel_mixing(latents: Sequence[Tensor]) -> Tensor:  # each (n, C) latents of cells where all channels were observed
+def channel_mixing(
+    latents: Sequence[Tensor],
+) -> Tensor:  # each (n, C) latents of cells where all channels were observed
     """L with unit rows and L L' the correlation of the channels, shrunk a little so that it is never singular."""
     together = torch.cat(list(latents))
     channels = together.shape[-1]

@@ -100,6 +100,17 @@ def draw(
     return Summary(mean, std, at, kept)
 
 
+def summarise(
+    members: np.ndarray,  # (K, N, L, C, H, W)
+    quantiles: Sequence[float],
+    keep_members: bool = True,
+) -> Summary:
+    """The summary of members that are at hand."""
+    std = members.std(axis=0, ddof=1) if len(members) > 1 else np.zeros_like(members[0])
+    at = {q: np.quantile(members, q, axis=0).astype(np.float32) for q in quantiles}
+    return Summary(members.mean(axis=0), std, at, members if keep_members else None)
+
+
 @dataclass(frozen=True)
 class _Plan:
     queries: int
@@ -155,6 +166,10 @@ def _check(model: Forecaster, source: Source, members: int, steps: int, quantile
     height, width = model.spec.grid.shape
     if source.values.shape[-2:] != (height, width):
         got = " x ".join(map(str, source.values.shape[-2:]))
-        raise SolidError(f"the model is for a {height} x {width} grid, the readings are on {got}; grid them alike")
+        raise SolidError(
+            f"the model is for a {height} x {width} grid, the readings are on {got}; grid them alike"
+        )
     if steps > 1 and bool((source.lead == 0).any()):
-        raise SolidError("a rollout moves forward in time, but the source has lead 0; ask for lead 1 or one step")
+        raise SolidError(
+            "a rollout moves forward in time, but the source has lead 0; ask for lead 1 or one step"
+        )

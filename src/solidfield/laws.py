@@ -29,8 +29,12 @@ from torch import Tensor, nn
 
 from .errors import SolidError
 
-NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
-LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
+NODES = torch.linspace(
+    -4.5, 4.5, 91
+)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
+LEAST_SCALE = (
+    0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
+)
 
 
 class Law(nn.Module, ABC):
@@ -115,7 +119,9 @@ class MixtureLaw(Law):
         x = 0.5 * (low + high)
         for _ in range(6):  # Newton's method, by halves wherever it would leave the bracket
             excess = below(x) - wanted
-            density = (pi / s * torch.exp(-0.5 * ((x[..., None] - mu) / s) ** 2)).sum(-1) / math.sqrt(2 * math.pi)
+            density = (pi / s * torch.exp(-0.5 * ((x[..., None] - mu) / s) ** 2)).sum(-1) / math.sqrt(
+                2 * math.pi
+            )
             low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
             newton = x - excess / density.clamp_min(1e-12)
             x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))

@@ -39,7 +39,11 @@ def to_dataset(
         if summary.members is not None:
             data[name] = (("member", *fields), summary.members[:, :, :, c], about)
         data[f"{name}_mean"] = (fields, summary.mean[:, :, c], about | {"cell_methods": "member: mean"})
-        data[f"{name}_std"] = (fields, summary.std[:, :, c], about | {"cell_methods": "member: standard_deviation"})
+        data[f"{name}_std"] = (
+            fields,
+            summary.std[:, :, c],
+            about | {"cell_methods": "member: standard_deviation"},
+        )
         for q, values in summary.quantiles.items():
             data[f"{name}_q{100 * q:02.0f}"] = (fields, values[:, :, c], about | {"quantile": q})
     distance = np.stack(
@@ -91,7 +95,9 @@ def save_maps(maps: xr.Dataset, path: Path) -> None:
             maps.to_zarr(part, mode="w", consolidated=False)
             part.rename(path)
     except OSError as error:
-        raise SolidError(f"cannot write maps to {path}: {error.strerror or error}; free space or another place") from None
+        raise SolidError(
+            f"cannot write maps to {path}: {error.strerror or error}; free space or another place"
+        ) from None
 
 
 def open_maps(path: Path | str) -> xr.Dataset:
@@ -103,5 +109,7 @@ def open_maps(path: Path | str) -> xr.Dataset:
     except (OSError, ValueError):
         raise SolidError(f"{path} is not a readable NetCDF or Zarr file; predict again") from None
     if "observed" not in maps or "lead_time" not in maps.dims:
-        raise SolidError(f"{path} holds no maps of solidfield (no `observed`, no `lead_time`); `solid predict` makes them")
+        raise SolidError(
+            f"{path} holds no maps of solidfield (no `observed`, no `lead_time`); `solid predict` makes them"
+        )
     return maps

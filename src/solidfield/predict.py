@@ -15,14 +15,18 @@ import numpy as np
 import torch
 import xarray as xr
 
-from .ensemble import Summary, draw
+from .ensemble import Summary, draw, summarise
 from .errors import SolidError
 from .fields import Source
+from .grid import Grid
 from .maps import to_dataset
+from .masks import distance_to_sensor
 from .pairs import PairStore
+from .recalibrate import Recalibration, fit_recalibration
 from .run import LoadedRun, load_run
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+RECALIBRATION_EXAMPLES, RECALIBRATION_MEMBERS = 200, 100
 Frames = xr.DataArray | np.ndarray
 
 
@@ -39,6 +43,7 @@ def predict(
     keep_members: bool = True,
     max_memory: float = 2.0,
     examples: Mapping[str, np.ndarray] | None = None,
+    recalibration: Recalibration | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
     """Ensembles for these queries; all must ask for the same lead."""
@@ -55,10 +60,15 @@ def predict(
         seed=seed,
         queries=queries,
         quantiles=quantiles,
-        keep_members=keep_members,
+        keep_members=keep_members or recalibration is not None,
         max_memory=max_memory,
         progress=progress,
     )
+    attributes = provenance(run, seed, members)
+    if recalibration is not None and summary.members is not None:
+        stretched = recalibration.apply(summary.members, distances(source, run.grid))
+        summary = summarise(stretched, quantiles, keep_members)
+        attributes |= recalibration.attributes()
     lead_time = float(leads[0]) * run.info["data"]["step"] * np.arange(1, steps + 1)
     return to_dataset(
         summary,
@@ -70,16 +80,22 @@ def predict(
         init_time,
         lead_time,
         examples,
-        provenance(run, seed, members),
+        attributes,
     )
 
 
-def predict_examples(run: LoadedRun, store: PairStore, indices: np.ndarray, **options: Any) -> xr.Dataset:
-    """Predict the sources of these examples of a pair store."""
+def predict_examples(
+    run: LoadedRun, store: PairStore, indices: np.ndarray, recalibrate: bool = False, **options: Any
+) -> xr.Dataset:
+    """Predict the sources of these examples of a pair store, with spread repaired on its validation targets if asked."""
     if store.grid != run.grid:
         raise SolidError(
             f"{store.path} is on a {' x '.join(map(str, store.grid.shape))} grid, the run {run.path} was trained on "
             f"{' x '.join(map(str, run.grid.shape))}; observe on the run's grid"
+        )
+    if recalibrate:
+        options["recalibration"] = validation_recalibration(
+            run, store, int(store.columns["lead"][indices[0]])
         )
     columns = {name: values[indices] for name, values in store.columns.items() if name != "split"}
     return predict(
@@ -90,6 +106,28 @@ def predict_examples(run: LoadedRun, store: PairStore, indices: np.ndarray, **op
         examples={"example": indices, **columns},
         **options,
     )
+
+
+def validation_recalibration(run: LoadedRun, store: PairStore, lead: int) -> Recalibration:
+    """Stretches of spread from the observed targets of held-out validation examples of this lead."""
+    held_out = store.split("validation")
+    held_out = held_out[store.columns["lead"][held_out] == lead][:RECALIBRATION_EXAMPLES]
+    if len(held_out) == 0:
+        raise SolidError(f"{store.path} has no validation example of lead {lead} to recalibrate with")
+    pair = store.batch(held_out)
+    drawn = draw(
+        run.model, run.scaling, pair.source, RECALIBRATION_MEMBERS, queries=[int(i) for i in held_out]
+    )
+    assert drawn.members is not None
+    free = pair.target.mask & ~pair.source.mask  # pinned cells have no spread to repair
+    return fit_recalibration(
+        drawn.members[:, :, 0], pair.target.values.numpy(), free.numpy(), distances(pair.source, run.grid)
+    )
+
+
+def distances(source: Source, grid: Grid) -> np.ndarray:  # (N, H, W), in cells
+    masks = source.mask.any(1).numpy()
+    return np.stack([distance_to_sensor(mask, periodic=grid.periodic) for mask in masks])
 
 
 def provenance(run: LoadedRun, seed: int, members: int) -> dict[str, Any]:
@@ -132,9 +170,7 @@ class Run:
         empty = np.flatnonzero(~mask.reshape(len(mask), -1).any(1))
         if len(empty):
             raise SolidError(f"frame {empty[0]} holds no reading at all; leave out frames without readings")
-        source = Source.of(
-            torch.from_numpy(values), torch.from_numpy(mask), torch.full((len(values),), lead)
-        )
+        source = Source.of(torch.from_numpy(values), torch.from_numpy(mask), torch.full((len(values),), lead))
         return predict(self.loaded, source, times, **options)
 
 

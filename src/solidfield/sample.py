@@ -148,6 +148,21 @@ def sampler(name: str, steps: int) -> Sampler:
     return partial(SAMPLERS[name], steps=steps)
 
 
+def clipped(denoise: Denoiser, schedule: Schedule, bound: float) -> Denoiser:
+    """The same denoiser with its data prediction held within +-bound.
+
+    Near tau = T, alpha is below 0.01 and a small error of eps_hat is a huge error of D; a network that has
+    not been trained for long would otherwise start its walk far outside the data.
+    """
+
+    def held(x: Tensor, tau: float) -> Tensor:
+        alpha, sigma = (float(s) for s in schedule.alpha_sigma(tau))
+        data = (x - sigma * denoise(x, tau)) / alpha
+        return (x - alpha * data.clamp(-bound, bound)) / sigma
+
+    return held
+
+
 def gaussian_denoiser(schedule: Schedule, mean: Tensor | float, std: Tensor | float) -> Denoiser:
     """The exact eps_hat = E[eps | x_tau] when data are N(mean, std^2): what a perfect network answers."""
 

@@ -162,7 +162,9 @@ def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]
     indices = store.split(split)
     chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
     chunks = (chosen[start : start + batch] for start in range(0, len(chosen), batch))
-    model.eval().conclude(session.scaling.standardise(store.batch(chunk)).to(session.fabric.device) for chunk in chunks)
+    model.eval().conclude(
+        session.scaling.standardise(store.batch(chunk)).to(session.fabric.device) for chunk in chunks
+    )
     return model.state_dict()
 
 

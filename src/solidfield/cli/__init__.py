@@ -10,7 +10,7 @@ import sys
 import typer
 
 from ..errors import SolidError
-from . import demo, evaluate, models, observe, predict, simulate, train
+from . import bench, demo, evaluate, models, observe, predict, simulate, train
 
 app = typer.Typer(
     name="solid",
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 for verb in (demo, simulate, observe, train, predict, evaluate, models):
     app.command()(getattr(verb, verb.__name__.rpartition(".")[2]))
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

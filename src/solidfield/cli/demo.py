@@ -24,14 +24,18 @@ from .train import run_training
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for everything the demo makes; its run is made anew.")] = Path("demo"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for everything the demo makes; its run is made anew.")
+    ] = Path("demo"),
     preset: show.PresetOption = "laptop",
     settings: show.SetOption = [],  # noqa: B006
 ) -> None:
     """Simulate a turbulent flow, observe 10 % of it, train on the readings alone, predict, evaluate, draw."""
     config = load_config(preset, tuple(settings))
     world, scenario = config.world, config.scenario
-    with show.progress("simulating", f"{world.trajectories} trajectories, {world.grid} x {world.grid}") as update:
+    with show.progress(
+        "simulating", f"{world.trajectories} trajectories, {world.grid} x {world.grid}"
+    ) as update:
         truth = write_truth(make_world(world), out / "truth.zarr", world.trajectories, progress=update)
     store = observe_truth(
         truth,
@@ -64,4 +68,7 @@ def demo(
     write_results(scores, maps, store, truth, out)
     print_table(scores)
     print()
-    show.line("maps", f"{out / 'maps.nc'}   figures   {out / 'maps.png'}  {out / 'calibration.png'}   run   {out / 'run'}")
+    show.line(
+        "maps",
+        f"{out / 'maps.nc'}   figures   {out / 'maps.png'}  {out / 'calibration.png'}   run   {out / 'run'}",
+    )

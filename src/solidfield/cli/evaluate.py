@@ -23,7 +23,9 @@ def evaluate(
     pairs: Annotated[Path, typer.Argument(help="The pair store they were predicted from.")],
     out: Annotated[Path, typer.Argument(help="Folder for scores.json and figures.")],
     truth: Annotated[Path | None, typer.Option(help="The truth store, where there is one.")] = None,
-    rival: Annotated[list[str] | None, typer.Option(help="Closed-form models to compare with; repeatable.")] = None,
+    rival: Annotated[
+        list[str] | None, typer.Option(help="Closed-form models to compare with; repeatable.")
+    ] = None,
     json: show.JsonOption = False,
 ) -> None:
     """Score maps against held-out readings, and against the truth where it is simulated."""
@@ -82,7 +84,14 @@ def print_table(scores: list[dict[str, Any]]) -> None:
     """One table per lead, in standard deviations of the field, cells without a sensor."""
     for at_lead in scores:
         ahead = f"{at_lead['lead_time']:g} ahead" if at_lead["lead_time"] else "reconstruction"
-        header = (f"{ahead}, cells without a sensor", "CRPS", "+/-", "90 % interval covers", "spread / skill", "at sensors")
+        header = (
+            f"{ahead}, cells without a sensor",
+            "CRPS",
+            "+/-",
+            "90 % interval covers",
+            "spread / skill",
+            "at sensors",
+        )
         print()
         show.table(header, [_row(name, entry) for name, entry in at_lead["models"].items()])
 

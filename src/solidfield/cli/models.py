@@ -21,7 +21,14 @@ def models(
     rows = []
     for name in MODELS:
         options = {"size": size if size in model_class(name).SIZES else "laptop"}
-        rows.append((name, model_class(name).family, build(name, spec, options).parameter_count(), model_class(name).reference))
+        rows.append(
+            (
+                name,
+                model_class(name).family,
+                build(name, spec, options).parameter_count(),
+                model_class(name).reference,
+            )
+        )
     if json:
         show.as_json({name: {"family": f, "parameters": n, "reference": r} for name, f, n, r in rows})
         return

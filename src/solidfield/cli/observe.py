@@ -17,16 +17,22 @@ def observe(
     truth: Annotated[Path, typer.Argument(help="A truth store (solid simulate).")],
     out: Annotated[Path, typer.Argument(help="The pair store to write; it holds no unobserved value.")],
     preset: show.PresetOption = "laptop",
-    pattern: Annotated[Literal["random", "block"] | None, typer.Option(help="Scattered cells, or square blocks.")] = None,
+    pattern: Annotated[
+        Literal["random", "block"] | None, typer.Option(help="Scattered cells, or square blocks.")
+    ] = None,
     amount: Annotated[float | None, typer.Option(help="A density (0.1) or a number of blocks (6).")] = None,
     regime: Annotated[
         Literal["global", "instance"] | None, typer.Option(help="One mask for all, or one per example.")
     ] = None,
-    overlap: Annotated[float | None, typer.Option(help="Share of the cells that are source and target.")] = None,
+    overlap: Annotated[
+        float | None, typer.Option(help="Share of the cells that are source and target.")
+    ] = None,
     lead: Annotated[list[int] | None, typer.Option(help="0 reconstructs, 1 forecasts; repeatable.")] = None,
     obs_std: Annotated[float, typer.Option(help="Error of a reading, in the units of the field.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of the masks and of the reading errors.")] = None,
-    oracle: Annotated[bool, typer.Option(help="Also store dense targets: leaking, for comparisons only.")] = False,
+    oracle: Annotated[
+        bool, typer.Option(help="Also store dense targets: leaking, for comparisons only.")
+    ] = False,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:
@@ -59,7 +65,9 @@ def observe(
             progress=update,
         )
     if json:
-        show.as_json({"out": str(out), "examples": len(store), "readings": store.readings(), "leaks": store.leaks})
+        show.as_json(
+            {"out": str(out), "examples": len(store), "readings": store.readings(), "leaks": store.leaks}
+        )
     else:
         show.line("observing", describe(store, config.pattern, config.amount, config.regime))
 

@@ -11,9 +11,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-PresetOption = Annotated[str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")]
+PresetOption = Annotated[
+    str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")
+]
 SetOption = Annotated[
-    list[str], typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable.")
+    list[str],
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
@@ -55,7 +58,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, *rows]:
         first, *rest = (str(cell) for cell in row)
-        print(first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)), sep="   ")
+        print(
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)),
+            sep="   ",
+        )
 
 
 def as_json(values: dict[str, Any]) -> None:

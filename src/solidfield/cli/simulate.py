@@ -13,11 +13,15 @@ from . import show
 
 
 def simulate(
-    out: Annotated[Path, typer.Argument(help="The truth store to write (a Zarr folder); an unfinished one is resumed.")],
+    out: Annotated[
+        Path, typer.Argument(help="The truth store to write (a Zarr folder); an unfinished one is resumed.")
+    ],
     preset: show.PresetOption = "laptop",
     trajectories: Annotated[int | None, typer.Option(help="How many.")] = None,
     grid: Annotated[int | None, typer.Option(help="Cells along each axis.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Each trajectory is a function of (seed, its number).")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Each trajectory is a function of (seed, its number).")
+    ] = None,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:
@@ -27,16 +31,24 @@ def simulate(
     """
     named = show.override({"world.trajectories": trajectories, "world.grid": grid, "world.seed": seed})
     config = load_config(preset, (*settings, *named)).world
-    with show.progress("simulating", f"{config.trajectories:,} trajectories, {config.grid} x {config.grid}", json) as update:
+    with show.progress(
+        "simulating", f"{config.trajectories:,} trajectories, {config.grid} x {config.grid}", json
+    ) as update:
         truth = write_truth(make_world(config), out, config.trajectories, progress=update)
     if json:
-        show.as_json({"out": str(out), "trajectories": truth.count, "frames": truth.frames, "world": truth.world})
+        show.as_json(
+            {"out": str(out), "trajectories": truth.count, "frames": truth.frames, "world": truth.world}
+        )
 
 
 def make_world(config: WorldConfig) -> World:
     if config.kind == "gaussian":
         return GaussianWorld(
-            cells=config.grid, side=config.side, frames=config.frames, spacing=config.spacing, seed=config.seed
+            cells=config.grid,
+            side=config.side,
+            frames=config.frames,
+            spacing=config.spacing,
+            seed=config.seed,
         )
     return NavierStokes(
         cells=config.grid,

@@ -25,7 +25,9 @@ def train(
     minutes: Annotated[float | None, typer.Option(help="A budget of wall time instead of steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same weights.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted run.")] = False,
-    oracle: Annotated[bool, typer.Option(help="solid-paper only: noise the dense target. Leaks; labelled.")] = False,
+    oracle: Annotated[
+        bool, typer.Option(help="solid-paper only: noise the dense target. Leaks; labelled.")
+    ] = False,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:
@@ -48,7 +50,9 @@ def train(
         show.line("trained", f"{result.steps:,} steps ({result.stopped}){crps}; run folder {out}")
 
 
-def run_training(store: PairStore, out: Path, config: Config, resume: bool = False, quiet: bool = False) -> TrainResult:
+def run_training(
+    store: PairStore, out: Path, config: Config, resume: bool = False, quiet: bool = False
+) -> TrainResult:
     """Build the model of the configuration and train it, with a live bar."""
     import torch
 
@@ -57,7 +61,9 @@ def run_training(store: PairStore, out: Path, config: Config, resume: bool = Fal
         torch.manual_seed(key(config.train.seed, "weights"))  # initial weights are a function of the seed
         model = build(config.model.name, Spec(store.grid, len(store.variables)), options)
     label = config.model.name + (" (oracle: leaks dense truth)" if model.leaks else "")
-    with show.progress("training", f"{label}, {model.parameter_count() / 1e6:.2g} M parameters", quiet) as update:
+    with show.progress(
+        "training", f"{label}, {model.parameter_count() / 1e6:.2g} M parameters", quiet
+    ) as update:
 
         def report(progress: Progress) -> None:
             crps = "" if progress.crps is None else f"  validation CRPS {progress.crps:.3f}"

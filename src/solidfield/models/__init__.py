@@ -12,25 +12,37 @@ from typing import Any
 from ..errors import SolidError
 from ..forecast import Forecaster, Spec
 from .classical import Climatology, InverseDistance, Nearest, Persistence, RadialBasis
+from .ddo import DDO
+from .ffno import FFNO
+from .infty_diff import InftyDiff
+from .inr_gan import INRGAN
 from .kriging import Kriging
+from .oformer import OFormer
+from .omnifield import OmniField
+from .scent import Scent
 from .solid import Solid
 from .solid_onepass import SolidOnepass
 from .solid_paper import SolidPaper
+from .stylegan3 import StyleGAN3
+from .unet import UNet
+from .unet_mixture import UNetMixture
 
-MODELS: dict[str, type[Forecaster]] = {
-    model.name: model
-    for model in (
-        Solid,
-        SolidPaper,
-        SolidOnepass,
-        Kriging,
-        RadialBasis,
-        InverseDistance,
-        Nearest,
-        Persistence,
-        Climatology,
-    )
-}
+OURS = (Solid, SolidPaper, SolidOnepass)
+THE_NINE = (
+    UNet,
+    FFNO,
+    OFormer,
+    OmniField,
+    Scent,
+    StyleGAN3,
+    INRGAN,
+    InftyDiff,
+    DDO,
+)  # in the order of the paper
+MODERN = (UNetMixture,)
+SIMPLE = (Kriging, RadialBasis, InverseDistance, Nearest, Persistence, Climatology)
+
+MODELS: dict[str, type[Forecaster]] = {model.name: model for model in (*OURS, *THE_NINE, *MODERN, *SIMPLE)}
 
 SIZES = ("smoke", "laptop", "paper", "paper-large")
 

@@ -11,18 +11,20 @@ functions:
 Size: the release's network with 16 modes, 32 channels, levels of 1, 2, 4 times that: 11,103,617 parameters
 with three input channels, 163 short of the paper's table.
 
-The state in training. Filled with zeros off M_o (`state = "filled"`, the plain reading), z_tau = sigma xi
-there, and since a neighbour's xi is nearly one's own the network learns to read the noise off unobserved
-cells, which at sampling time are not so: the loss falls to nothing and samples have little to do with the
-data. `state = "observed"` shows z_tau on M_o only, with a channel that says where, and everywhere when
-sampling. DEFAULT_REASON
+The state in training. Filled with zeros off M_o (`state = "filled"`), z_tau = sigma xi there, and as a
+neighbour's xi is nearly one's own, part of the noise can be read off unobserved cells, which does not carry
+over to sampling: after 700 steps on a 32 x 32 flow the loss of the laptop size was 0.17, and 0.34 where that
+is impossible. `state = "observed"` shows z_tau on M_o only, with a channel that says where, and everywhere
+when sampling. `filled` is the default because it is the plain reading, the one `solid-paper` follows, with
+the paper's count of inputs, and learned an easy world better (squared error 0.11 of climatology's, against
+0.27); which is better on turbulence is not settled.
 
 Where we depart from it: no blurring of x_0 (it would mix unknown cells into known ones); a Matern-like
 spectrum instead of the squared exponential (`spectrum = "rbf"`), as the noise must not be smoother than the
 data; norms without affine parameters, by the power of the kept modes; spectral weights start with unit gain;
 the cosine schedule in 1000 steps and deterministic DDIM with 50. On an axis that ends, the field is extended
 by `margin` cells, resampling reflects, and xi is made of cosines.
-Learning rate: 5e-4 (1e-4 to 2e-4 in the reference, for a hundred times as many steps).
+Learning rate: 1e-3 at the laptop size, 1e-4 to 2e-4 in the reference for a hundred times as many steps.
 """
 
 from __future__ import annotations

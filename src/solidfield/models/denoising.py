@@ -12,6 +12,7 @@ and, if it is not white, how white noise becomes its noise (`colour`); nothing e
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ from ..fields import OraclePair, Pair, Source
 from ..forecast import Forecaster, Spec
 from ..noise import Noise
 from ..objective import denoising_loss, draw_tau, noised
-from ..sample import sampler, temperature, tempered
+from ..sample import clipped, sampler, temperature, tempered
 from ..schedule import schedule
 
 
@@ -41,14 +42,20 @@ class Denoising(Forecaster):
         lam: float,
         oracle: bool,
         temper: bool,
+        clip: float = math.inf,  # bound on data predictions while sampling, in standard deviations
     ):
         super().__init__(spec)
         if lam < 0:
             raise SolidError(f"lam {lam} must not be negative; the paper uses 0.05 to 0.1, 0 switches it off")
+        if clip <= 0:
+            raise SolidError(
+                f"clip {clip} must be positive, in standard deviations of the data; inf for none"
+            )
         self.schedule = schedule(schedule_name)
         self.sampler = sampler(sampler_name, steps)
         self.lam = lam
         self.leaks = oracle
+        self.clip = clip
         self.temperature = temperature(self.sampler, self.schedule) if temper else 1.0
 
     @abstractmethod
@@ -84,9 +91,8 @@ class Denoising(Forecaster):
         return denoising_loss(self.denoise(x_tau, source, tau), eps, m_o, source.mask, self.lam)
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        repeated = source.map(
-            lambda part: part.repeat(members, *[1] * (part.ndim - 1))
-        )  # (K B, ...), members slowest
+        # (K B, ...), members slowest
+        repeated = source.map(lambda part: part.repeat(members, *[1] * (part.ndim - 1)))
 
         def denoise(x: Tensor, tau: float) -> Tensor:  # (K, B, C, H, W) -> the same
             flat = x.flatten(0, 1)
@@ -95,6 +101,6 @@ class Denoising(Forecaster):
         def coloured(shape: Sequence[int]) -> Tensor:  # (K, B, C, H, W)
             return self.colour(noise(shape))
 
-        return self.sampler(
-            denoise, self.schedule, tempered(coloured, self.temperature), source.values.shape[1:]
-        )
+        walked = clipped(denoise, self.schedule, self.clip)
+        started = tempered(coloured, self.temperature)
+        return self.sampler(walked, self.schedule, started, source.values.shape[1:])

@@ -36,16 +36,29 @@ class Solid(Forecaster):
     reference = "this project, after SOLID (Valencia et al. 2026)"
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
         "smoke": {"base": 8, "multipliers": (1, 2), "blocks": 1, "attention_levels": (), "features": 16},
-        "laptop": {"base": 24, "multipliers": (1, 2, 3), "blocks": 1, "attention_levels": (), "features": 32},
-        "paper": {"base": 64, "multipliers": (1, 2, 2, 2), "blocks": 2, "attention_levels": (2,), "features": 64},
+        "laptop": {
+            "base": 32,
+            "multipliers": (1, 2),
+            "blocks": 1,
+            "attention_levels": (),
+            "features": 32,
+            "patch": 2,
+        },
+        "paper": {
+            "base": 64,
+            "multipliers": (1, 2, 2, 2),
+            "blocks": 2,
+            "attention_levels": (2,),
+            "features": 64,
+        },
     }
 
     def __init__(
         self,
         spec: Spec,
         *,
-        base: int = 24,
-        multipliers: tuple[int, ...] = (1, 2, 3),
+        base: int = 32,
+        multipliers: tuple[int, ...] = (1, 2),
         blocks: int = 1,
         attention_levels: tuple[int, ...] = (),
         features: int = 32,
@@ -85,7 +98,9 @@ class Solid(Forecaster):
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
         source, target = pair.source, pair.target
-        known = source.mask & (source.lead == 0)[:, None, None, None]  # a sensor's reading is also a target now
+        known = (
+            source.mask & (source.lead == 0)[:, None, None, None]
+        )  # a sensor's reading is also a target now
         mask = target.mask | known
         values = torch.where(target.mask, target.values, source.values)
         b, c, y, x = mask.nonzero(as_tuple=True)

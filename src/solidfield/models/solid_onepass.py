@@ -96,7 +96,9 @@ def block_crps(
     """Almost fair CRPS of block means over observed targets, averaged over the blocks that hold one."""
     weight = mask.to(values.dtype)
 
-    def means(field: Tensor) -> Tensor:  # (N, C, H, W) -> (N, C, H / b, W / b), sums of observed cells per block
+    def means(
+        field: Tensor,
+    ) -> Tensor:  # (N, C, H, W) -> (N, C, H / b, W / b), sums of observed cells per block
         return F.avg_pool2d(field, block, ceil_mode=True, divisor_override=1)
 
     count = means(weight)

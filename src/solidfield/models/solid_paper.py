@@ -24,6 +24,7 @@ from ..fields import Source
 from ..forecast import Spec
 from ..nn.unet import UNet
 from .denoising import Denoising
+from .queries import coordinate_channels
 from .regression import known_channels
 
 
@@ -47,20 +48,25 @@ class SolidPaper(Denoising):
         dropout: float = 0.1,  # the paper's table
         periodic: bool
         | str = False,  # False: zeros beyond the edge, as in the paper; "auto": wrap periodic axes
+        coordinates: bool = False,  # tell the network where a cell is; the paper does not
         schedule: str = "linear",  # DDPM's, which the paper follows
         sampler: str = "ddim",
         steps: int = 50,
         temper: bool = False,  # correct the sampler's error of spread by its temperature; the paper does not
+        clip: float = 5.0,  # hold data predictions within so many standard deviations, as the family does
         lam: float = 0.05,  # the paper's range is 0.05 to 0.1
         oracle: bool = False,  # train on dense truth, labelled as leaking
     ):
-        super().__init__(spec, schedule, sampler, steps, lam, oracle, temper)
+        super().__init__(spec, schedule, sampler, steps, lam, oracle, temper, clip)
         if periodic not in (False, "auto"):
             raise SolidError(
                 f"periodic={periodic!r}: choose false (zeros beyond the edge) or 'auto' (the grid's axes)"
             )
+        place = coordinate_channels(spec.grid) if coordinates else torch.zeros(0, *spec.grid.shape)
+        self.register_buffer("place", place, persistent=False)
+        self.place: Tensor
         self.net = UNet(
-            in_channels=3 * spec.channels + spec.covariates,
+            in_channels=3 * spec.channels + spec.covariates + len(place),
             out_channels=spec.channels,
             base=base,
             multipliers=multipliers,
@@ -79,4 +85,5 @@ class SolidPaper(Denoising):
         tau: Tensor,  # (B,)
     ) -> Tensor:  # (B, C, H, W)
         x_c, m_i = source.values, source.mask.to(x_tau.dtype)
-        return self.net(torch.cat([x_tau, x_c, m_i, known_channels(source, self.spec)], dim=1), tau)
+        place = self.place.to(x_tau).expand(len(x_tau), -1, -1, -1)
+        return self.net(torch.cat([x_tau, x_c, m_i, known_channels(source, self.spec), place], dim=1), tau)

@@ -1,0 +1,76 @@
+"""The cost of an ensemble at the paper's size: 100 members of a 64 x 64 field, `solid` against DDIM-50 of `solid-paper`.
+
+Multiply-accumulates are counted (convolutions and matrix products), times are measured in one run. The chain is linear in its members: it is timed on
+four of them, which share a batch, and scaled; a hundred would take minutes and show the same.
+"""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from solidfield.fields import Source
+from solidfield.forecast import Forecaster, Spec
+from solidfield.grid import Grid
+from solidfield.models import build
+from solidfield.noise import MemberNoise
+from solidfield.scenarios import scenario_masks
+
+CHAIN_MEMBERS, MEMBERS = 4, 100
+
+
+def scene() -> Source:
+    mask, _ = scenario_masks("random", 0.1, "instance", (64, 64), 0, 0)
+    return Source.of(torch.randn(1, 1, 64, 64), torch.from_numpy(mask)[None, None], torch.ones(1))
+
+
+def cost(model: Forecaster, source: Source, members: int, repeats: int) -> tuple[float, float]:
+    """GMACs and seconds (the best of some runs) of one ensemble."""
+
+    def sample() -> None:
+        model.sample(source, members, MemberNoise(0, [0], range(members)))
+
+    with torch.no_grad():
+        with FlopCounterMode(display=False) as counter:
+            sample()
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            sample()
+            times.append(time.perf_counter() - start)
+    return counter.get_total_flops() / 2e9, min(times)
+
+
+def main() -> dict[str, float]:
+    torch.manual_seed(0)
+    source, spec = scene(), Spec(Grid.box(64, 64, 1.0))
+    result: dict[str, float] = {}
+    chain = build("solid-paper", spec, {"size": "paper"}).eval()
+    macs, seconds = cost(chain, source, CHAIN_MEMBERS, repeats=1)
+    scale = MEMBERS / CHAIN_MEMBERS
+    result |= {"paper_gmacs": macs * scale, "paper_seconds": seconds * scale}
+    print(
+        f"solid-paper, DDIM-50, 100 members: {macs * scale:,.0f} GMACs, {seconds * scale:,.0f} s (timed on {CHAIN_MEMBERS} members)"
+    )
+    for law in ("mixture", "diffusion"):
+        model = build("solid", spec, {"size": "paper", "law": law}).eval()
+        macs, seconds = cost(model, source, MEMBERS, repeats=3)
+        _, many = cost(model, source, 10 * MEMBERS, repeats=3)
+        result |= {
+            f"{law}_gmacs": macs,
+            f"{law}_seconds": seconds,
+            f"{law}_fewer_macs": result["paper_gmacs"] / macs,
+            f"{law}_less_time": result["paper_seconds"] / seconds,
+            f"{law}_seconds_1000_over_100": many / seconds,
+        }
+        print(
+            f"solid, {law}: {macs:.1f} GMACs ({result[f'{law}_fewer_macs']:,.0f} x fewer), {seconds:.2f} s "
+            f"({result[f'{law}_less_time']:,.0f} x less), 1,000 members take {many / seconds:.2f} x the time of 100"
+        )
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Studies: schemes trained side by side on equal budgets and measured against what is known exactly."""

@@ -1,0 +1,74 @@
+"""`solid bench flow`: the schemes and kriging on turbulence, one step of 0.4 time units ahead, 10 % observed.
+
+The world is the laptop scale of the studies: a periodic box of side pi, 32 x 32 cells, random masks per example. Every scheme has the same wall time
+to train on both cores; kriging has the same training examples. Truth is opened only to judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..evaluate import RIVALS, Judge, rival_ensemble
+from ..pairs import observe, open_pairs
+from ..scenarios import Scenario
+from ..train import Progress
+from ..worlds import NavierStokes, write_truth
+from .schemes import members_of, sampling_cost, scheme, trained
+
+
+def run_flow(
+    out: Path,
+    schemes: Sequence[str],
+    minutes: float = 10.0,
+    trajectories: int = 360,
+    scenes: int = 64,
+    members: int = 100,
+    seed: int = 0,
+    report: Callable[[str, Progress], None] | None = None,
+    finished: Callable[[str, dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Results by scheme; runs that are in `out` already are used again."""
+    world = NavierStokes(cells=32, side=math.pi, frames=50, spacing=0.2, warmup=10.0, seed=seed)
+    truth = write_truth(world, out / "truth.zarr", trajectories)
+    path = out / "pairs.zarr"
+    if not path.exists():
+        observe(truth, path, Scenario("random", 0.1, "instance"), validation=0.05, test=0.1, oracle=True)
+    store = open_pairs(path)
+    test = store.split("test")
+    chosen = test[np.linspace(0, len(test) - 1, scenes).round().astype(int)]
+    source = store.batch(chosen).source
+    judge = Judge(store, chosen, truth)
+    results: dict[str, Any] = {}
+    for name in schemes:
+        note = None if report is None else lambda progress, name=name: report(name, progress)
+        run = trained(scheme(name), store, out / name, minutes, seed, note)
+        entry = summary(judge.score(members_of(run, source, members, seed)))
+        entry["cost_of_100_members"] = sampling_cost(run.model, run.scaling.standardise(source))
+        entry["parameters"] = run.model.parameter_count()
+        entry["steps"] = run.info["history"]["steps"]
+        entry["training_seconds"] = run.info["history"]["seconds"]
+        entry["leaks"] = run.leaks
+        results[name] = entry
+        if finished is not None:
+            finished(name, entry)
+    for name in RIVALS:
+        results[name] = summary(judge.score(rival_ensemble(name, store, chosen, members, seed)))
+    return results
+
+
+def summary(scores: dict[str, Any]) -> dict[str, Any]:
+    """The scores of the bars, in standard deviations of the field, at cells without a sensor."""
+    variable = next(iter(scores["variables"].values()))
+    free, structure = variable["regions"]["unobserved"], variable["structure"]
+    return {
+        "crps": free["crps_scaled"],
+        "spread_skill": free["spread_skill"],
+        "coverage": free["coverage"]["0.9"],
+        "crps_at_sensors": variable["regions"]["sensors"]["crps_scaled"],
+        "structure": structure,
+    }

@@ -1,0 +1,166 @@
+"""solid bench: studies that print what they measured and store it with its provenance."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..bench.flow import run_flow
+from ..bench.gaussian import run_gaussian
+from ..bench.record import store
+from ..train import Progress
+from . import show
+
+app = typer.Typer(help="Studies: train schemes side by side, measure, store.", no_args_is_help=True)
+
+Work = Annotated[
+    Path, typer.Option(help="Where data and runs are kept, so that an interrupted study goes on.")
+]
+Out = Annotated[Path, typer.Option(help="The JSON file of results.")]
+Schemes = Annotated[str, typer.Option(help="Comma-separated; see docs/heart.md.")]
+Minutes = Annotated[float, typer.Option(help="Training budget of each scheme, wall time on this machine.")]
+Scenes = Annotated[int, typer.Option(help="Held-out scenes to judge on.")]
+Members = Annotated[int, typer.Option(help="Of each ensemble.")]
+
+
+@app.command()
+def gaussian(
+    work: Work = Path("bench/gaussian"),
+    out: Out = Path("results/gaussian.json"),
+    schemes: Schemes = "solid,solid-diffusion,solid-onepass,solid-paper,oracle",
+    lead: Annotated[list[int], typer.Option(help="0 and 1; repeatable.")] = [0, 1],  # noqa: B006
+    minutes: Minutes = 4.0,
+    trajectories: Annotated[int, typer.Option(help="Simulated; most of them train.")] = 400,
+    scenes: Scenes = 64,
+    members: Members = 100,
+    seed: int = 0,
+    json: show.JsonOption = False,
+) -> None:
+    """Every scheme against the exact posterior of the Gaussian world; 1 is perfect."""
+    with show.progress("training", "", json) as update:
+        results = run_gaussian(
+            work,
+            schemes.split(","),
+            lead,
+            minutes,
+            trajectories,
+            scenes,
+            members,
+            seed,
+            report=lambda name, progress: update(progress.step, progress.total, _note(name, progress)),
+        )
+    store(out, _command(), seed, results)
+    if json:
+        show.as_json(results)
+        return
+    for title, entries in results.items():
+        print()
+        header = (
+            title,
+            "CRPS",
+            "spread",
+            "90 % covers",
+            "block CRPS",
+            "block spread",
+            "energy",
+            "roughness",
+            "at sensors",
+            "GMAC/100",
+        )
+        show.table(header, [_gaussian_row(name, entry) for name, entry in entries.items()])
+    show.line("stored", str(out))
+
+
+@app.command()
+def flow(
+    work: Work = Path("bench/flow"),
+    out: Out = Path("results/flow.json"),
+    schemes: Schemes = "solid,solid-diffusion,solid-onepass,solid-paper,oracle",
+    minutes: Minutes = 10.0,
+    trajectories: Annotated[int, typer.Option(help="Simulated; most of them train.")] = 360,
+    scenes: Scenes = 64,
+    members: Members = 100,
+    seed: int = 0,
+    json: show.JsonOption = False,
+) -> None:
+    """Schemes and simple rivals on turbulence, one step ahead, 10 % observed."""
+    with show.progress("training", "", json) as update:
+        results = run_flow(
+            work,
+            schemes.split(","),
+            minutes,
+            trajectories,
+            scenes,
+            members,
+            seed,
+            report=lambda name, progress: update(progress.step, progress.total, _note(name, progress)),
+        )
+    store(out, _command(), seed, results)
+    if json:
+        show.as_json(results)
+        return
+    header = (
+        "0.4 ahead",
+        "CRPS",
+        "+/-",
+        "spread/skill",
+        "90 % covers",
+        "block CRPS",
+        "block s/s",
+        "energy",
+        "roughness",
+        "GMAC/100",
+    )
+    print()
+    show.table(header, [_flow_row(name, entry) for name, entry in results.items()])
+    show.line("stored", str(out))
+
+
+def _note(name: str, progress: Progress) -> str:
+    crps = "" if progress.crps is None else f"  validation CRPS {progress.crps:.3f}"
+    return f"{name}  loss {progress.loss:.3f}{crps}"
+
+
+def _command() -> str:
+    return " ".join(["solid", *sys.argv[1:]])
+
+
+def _leaking(name: str, entry: dict[str, Any]) -> str:
+    return f"{name} (leaks)" if entry.get("leaks") else name
+
+
+def _cost(entry: dict[str, Any]) -> str:
+    cost = entry.get("cost_of_100_members")
+    return "-" if cost is None else f"{cost['gmacs']:.3g}"
+
+
+def _gaussian_row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    keys = ("crps", "spread", "coverage", "block_crps", "block_spread", "energy", "roughness")
+    return (
+        _leaking(name, entry),
+        *(f"{entry[key]['mean']:.3f}" for key in keys),
+        f"{entry['error_at_sensors']:.3f}",
+        _cost(entry),
+    )
+
+
+def _flow_row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    def mean(value: Any) -> str:
+        return "-" if value is None else f"{value['mean']:.3f}"
+
+    structure = entry["structure"]
+    return (
+        _leaking(name, entry),
+        mean(entry["crps"]),
+        f"{entry['crps']['error']:.3f}",
+        mean(entry["spread_skill"]),
+        mean(entry["coverage"]),
+        mean(structure["block_crps_scaled"]),
+        mean(structure["block_spread_skill"]),
+        mean(structure["energy_score_scaled"]),
+        f"{structure['roughness']['members'] / structure['roughness']['truth']:.3f}",
+        _cost(entry),
+    )
