@@ -26,9 +26,7 @@ def main(names: list[str]) -> None:
     out = HERE.parent / "results" / "bench"
     for name in names or BENCHMARKS:
         print(f"--- {name}", flush=True)
-        store(
-            out / f"{name}.json", f"python benchmarks/run.py {name}", 0, importlib.import_module(name).main()
-        )
+        store(out / f"{name}.json", f"python benchmarks/run.py {name}", 0, importlib.import_module(name).main())
         print(f"stored in results/bench/{name}.json", flush=True)
 
 

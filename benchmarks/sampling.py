@@ -1,7 +1,9 @@
-"""The cost of an ensemble at the paper's size: 100 members of a 64 x 64 field, `solid` against DDIM-50 of `solid-paper`.
+"""The cost of an ensemble at the paper's size: 100 members of a 64 x 64 field, `solid` against DDIM-50 of
+`solid-paper`.
 
-Multiply-accumulates are counted (convolutions and matrix products), times are measured in one run. The chain is linear in its members: it is timed on
-four of them, which share a batch, and scaled; a hundred would take minutes and show the same.
+Multiply-accumulates are counted (convolutions and matrix products), times are measured in one run. The chain is
+linear in its members: it is timed on four of them, which share a batch, and scaled; a hundred would take minutes
+and show the same.
 """
 
 from __future__ import annotations
@@ -51,9 +53,7 @@ def main() -> dict[str, float]:
     macs, seconds = cost(chain, source, CHAIN_MEMBERS, repeats=1)
     scale = MEMBERS / CHAIN_MEMBERS
     result |= {"paper_gmacs": macs * scale, "paper_seconds": seconds * scale}
-    print(
-        f"solid-paper, DDIM-50, 100 members: {macs * scale:,.0f} GMACs, {seconds * scale:,.0f} s (timed on {CHAIN_MEMBERS} members)"
-    )
+    print(f"solid-paper, DDIM-50, 100 members: {macs * scale:,.0f} GMACs, {seconds * scale:,.0f} s (timed on four)")
     for law in ("mixture", "diffusion"):
         model = build("solid", spec, {"size": "paper", "law": law}).eval()
         macs, seconds = cost(model, source, MEMBERS, repeats=3)

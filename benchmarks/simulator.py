@@ -29,15 +29,11 @@ LADDER = (20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)  #
 UNITS = 10.0 + 49 * 0.1  # time units of a trajectory
 BATCH, REPEATS = 8, 3
 
-Solver = Callable[
-    [np.ndarray, int], np.ndarray
-]  # (B, M, M), steps a time unit -> (B, M, M) one time unit later
+Solver = Callable[[np.ndarray, int], np.ndarray]  # (B, M, M), steps a time unit -> (B, M, M) one time unit later
 
 
 def ours(start: np.ndarray, steps: int) -> np.ndarray:
-    world = NavierStokes(
-        cells=POINTS, solver_grid=POINTS, side=SIDE, frames=2, spacing=1.0, warmup=0.0, step=1 / steps
-    )
+    world = NavierStokes(cells=POINTS, solver_grid=POINTS, side=SIDE, frames=2, spacing=1.0, warmup=0.0, step=1 / steps)
     return world.evolve(start)[:, 1]
 
 
@@ -46,9 +42,7 @@ def theirs(stepper: IMEXStepper) -> Solver:
     forcing = KolmogorovForcing(grid=grid, diam=SIDE, wave_number=4, vorticity=True)
     equation = NavierStokes2DSpectral(1 / REYNOLDS, grid, forcing_fn=forcing, step_fn=stepper)
     n = POINTS * torch.fft.fftfreq(POINTS).abs()
-    equation.filter.copy_(
-        (n[:, None] < POINTS / 3) & (n[: POINTS // 2 + 1] < POINTS / 3)
-    )  # exactly our modes
+    equation.filter.copy_((n[:, None] < POINTS / 3) & (n[: POINTS // 2 + 1] < POINTS / 3))  # exactly our modes
 
     def solve(start: np.ndarray, steps: int) -> np.ndarray:
         hat = torch.fft.rfft2(torch.from_numpy(start).transpose(-1, -2))  # their first axis is x

@@ -44,9 +44,7 @@ def best_of(turns: int, *runs: Callable[[], object]) -> list[float]:
     return [min(kept) for kept in times]
 
 
-def their_unet(
-    base: int, multipliers: Sequence[int], blocks: int, attention_levels: Sequence[int] = (2,)
-) -> nn.Module:
+def their_unet(base: int, multipliers: Sequence[int], blocks: int, attention_levels: Sequence[int] = (2,)) -> nn.Module:
     levels = range(len(multipliers))
     return UNet2DModel(
         in_channels=3,
@@ -54,9 +52,7 @@ def their_unet(
         block_out_channels=tuple(base * m for m in multipliers),
         layers_per_block=blocks,
         down_block_types=tuple("AttnDownBlock2D" if k in attention_levels else "DownBlock2D" for k in levels),
-        up_block_types=tuple(
-            "AttnUpBlock2D" if k in attention_levels else "UpBlock2D" for k in reversed(levels)
-        ),
+        up_block_types=tuple("AttnUpBlock2D" if k in attention_levels else "UpBlock2D" for k in reversed(levels)),
         dropout=0.1,
         norm_num_groups=min(32, base // 2),
     )

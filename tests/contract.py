@@ -36,9 +36,7 @@ POISON = (1e30, float("nan"))
 # ---- scenes
 
 
-def make_spec(
-    shape: tuple[int, int] = SMALL, periodic: bool = True, channels: int = 1, covariates: int = 0
-) -> Spec:
+def make_spec(shape: tuple[int, int] = SMALL, periodic: bool = True, channels: int = 1, covariates: int = 0) -> Spec:
     height, width = shape
     return Spec(Grid(shape, (1.0 / height, 1.0 / width), periodic=(periodic, periodic)), channels, covariates)
 
@@ -62,9 +60,7 @@ def make_pair(spec: Spec, sensors: str = "some", batch: int = 3, seed: int = 0, 
     field = easy_fields(spec, batch, seed)
     covariates = None
     if spec.covariates:
-        covariates = torch.randn(
-            batch, spec.covariates, *spec.grid.shape, generator=torch_generator(seed, "known")
-        )
+        covariates = torch.randn(batch, spec.covariates, *spec.grid.shape, generator=torch_generator(seed, "known"))
     source = Source.of(torch.where(m_i, field, poison), m_i, torch.ones(batch), covariates)
     return Pair(source, Target.of(torch.where(m_o, field, poison), m_o))
 
@@ -201,9 +197,7 @@ def members_are_their_own(model: type[Forecaster]) -> None:
     spec = make_spec()
     made = build(model, spec)
     if not isinstance(made, Fitted):
-        descend(
-            made, [make_pair(spec, seed=seed) for seed in range(2)], lr=1e-3
-        )  # off any zero-initialised head
+        descend(made, [make_pair(spec, seed=seed) for seed in range(2)], lr=1e-3)  # off any zero-initialised head
     source = make_pair(spec).source
     members = evaluated(made, source, range(4))
     alone = evaluated(made, source, range(2, 3))

@@ -73,17 +73,11 @@ def test_rotary_products_depend_on_differences_alone():
 
 def test_codes_have_their_closed_forms():
     u = torch.tensor([[0.25, 0.5]])
-    angles = (
-        torch.tensor([0.25, 0.5, 0.5, 1.0]) * math.pi
-    )  # bands of the first coordinate, then of the second
+    angles = torch.tensor([0.25, 0.5, 0.5, 1.0]) * math.pi  # bands of the first coordinate, then of the second
     torch.testing.assert_close(dyadic_features(u, 2)[0], torch.cat([angles.sin(), angles.cos()]))
     codes = sinusoidal_codes(3, 4)
-    torch.testing.assert_close(
-        codes[2], torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)])
-    )
-    assert (
-        len({tuple(row.tolist()) for row in dyadic_features(torch.arange(9)[:, None] / 8, 7)}) == 9
-    )  # leads 0 .. 8
+    torch.testing.assert_close(codes[2], torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)]))
+    assert len({tuple(row.tolist()) for row in dyadic_features(torch.arange(9)[:, None] / 8, 7)}) == 9  # leads 0 .. 8
 
 
 def test_gaussian_features_are_a_function_of_their_name():

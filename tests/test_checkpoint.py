@@ -113,9 +113,7 @@ def truncate(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("name", ["model", "average", "optimiser", "best", "state"])
-def test_damage_is_an_error_that_shows_the_way_back(
-    tmp_path: Path, harm: Callable[[Path], None], name: str
-) -> None:
+def test_damage_is_an_error_that_shows_the_way_back(tmp_path: Path, harm: Callable[[Path], None], name: str) -> None:
     for step in (4, 8):
         groups = {group: {"w": torch.randn(9)} for group in ("model", "average", "optimiser", "best")}
         save_state(tmp_path, step, State(groups, {"counters": {}}))
@@ -195,9 +193,7 @@ def test_resuming_a_finished_run_changes_nothing(store: PairStore, run: Path) ->
     assert read_json(run / "run.json") == first
 
 
-def test_resuming_with_other_settings_or_data_names_the_difference(
-    store: PairStore, run: Path, tmp_path: Path
-) -> None:
+def test_resuming_with_other_settings_or_data_names_the_difference(store: PairStore, run: Path, tmp_path: Path) -> None:
     broken_off(store, run)
     spec = tiny.spec_of(store)
     with pytest.raises(SolidError, match=r"train\.lr was 0\.01 in the run and is 0\.02 now"):

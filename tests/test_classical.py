@@ -61,9 +61,7 @@ def test_a_fitted_model_survives_saving(model):
     spec = contract.make_spec()
     made, fresh = model(spec), model(spec)
     pairs = [contract.make_pair(spec, batch=8, seed=seed) for seed in range(4)]
-    pairs[0] = Pair(
-        Source(pairs[0].source.values, pairs[0].source.mask, torch.full((8,), 3.0)), pairs[0].target
-    )
+    pairs[0] = Pair(Source(pairs[0].source.values, pairs[0].source.mask, torch.full((8,), 3.0)), pairs[0].target)
     made.fit(iter(pairs))
     fresh.load_state_dict(safetensors.torch.load(safetensors.torch.save(made.state_dict())))
     source = pairs[0].source

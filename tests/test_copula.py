@@ -63,9 +63,7 @@ def test_correlation_is_a_correlation(name):
 def test_kernels_are_the_closed_form_and_do_not_wrap_on_a_closed_axis():
     torus = Torus(Grid((40, 40)), (3.0,))  # padded by 18 cells
     lag = torch.arange(20)
-    torch.testing.assert_close(
-        torus.kernels[0, 0, :20], torch.exp(-(lag**2) / (4 * 3.0**2)), atol=1e-4, rtol=0
-    )
+    torch.testing.assert_close(torus.kernels[0, 0, :20], torch.exp(-(lag**2) / (4 * 3.0**2)), atol=1e-4, rtol=0)
     corner = torus.correlation(torch.tensor([0]), torch.tensor([39]))  # the far end of the same row
     assert corner.abs().max() < 1e-3
 
@@ -79,9 +77,7 @@ def test_conditioning_leaves_nothing_at_an_exact_sensor_and_the_prior_far_away()
     pair = torch.tensor([near, near + 24])
     away = torch.tensor([far, far - 24])
     features = torch.zeros(2, 3)
-    conditioned = copula.correlation(Latents(torch.zeros(2), pair, torch.tensor([sensor]), features, 0.0))[
-        0, 1
-    ]
+    conditioned = copula.correlation(Latents(torch.zeros(2), pair, torch.tensor([sensor]), features, 0.0))[0, 1]
     free = copula.correlation(Latents(torch.zeros(2), away, torch.tensor([sensor]), features, 0.0))[0, 1]
     torch.testing.assert_close(free, torch.tensor(math.exp(-1 / (4 * 1.8**2))), atol=1e-3, rtol=0)
     k = math.exp(-1 / (4 * 1.8**2))  # neighbours of the sensor and of one another
@@ -103,9 +99,7 @@ def test_a_known_dependence_is_recovered_from_sparse_latents(name):
     copula = make_copula(name, PERIODIC, 1, 3)
     copula.fit(examples, steps=150)
     copula.requires_grad_(False)
-    two = Latents(
-        torch.zeros(2), torch.tensor([40, 41]), torch.tensor([], dtype=torch.long), torch.ones(2, 3), 1.0
-    )
+    two = Latents(torch.zeros(2), torch.tensor([40, 41]), torch.tensor([], dtype=torch.long), torch.ones(2, 3), 1.0)
     assert abs(float(copula.correlation(two)[0, 1]) - math.exp(-1 / (4 * 1.8**2))) < 0.06
 
 

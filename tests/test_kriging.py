@@ -95,9 +95,7 @@ def test_members_have_the_posteriors_mean_and_covariance(lead):
     """4,000 members: each entry of their covariance within five standard errors of the closed form."""
     covariance = advected()
     pair = sparse(*world(1, covariance), lead=lead)
-    members = (
-        set_up(covariance).sample(pair.source, 4000, MemberNoise(0, [0], range(4000)))[:, 0, 0].flatten(1)
-    )
+    members = set_up(covariance).sample(pair.source, 4000, MemberNoise(0, [0], range(4000)))[:, 0, 0].flatten(1)
     exact, spread = posterior(covariance, lead, pair.source.values[0, 0], pair.source.mask[0, 0])
     scale = (spread.diagonal().clamp(min=0)).sqrt()
     assert ((members.double().mean(0) - exact).abs() <= 5 * scale / math.sqrt(4000) + 1e-3).all()
@@ -138,9 +136,7 @@ def test_off_the_torus_it_is_scikit_learns_gaussian_process():
     height, width = torus(grid)
     y, x = (torch.minimum(torch.arange(n), n - torch.arange(n)).double() for n in (height, width))
     kernel = torch.exp(-0.5 * (y[:, None] ** 2 + x[None, :] ** 2) / 9)
-    model = set_up(
-        Covariance(kernel, torch.zeros(0, height, width).double(), torch.zeros(0)), grid, obs_std=0.1
-    )
+    model = set_up(Covariance(kernel, torch.zeros(0, height, width).double(), torch.zeros(0)), grid, obs_std=0.1)
     generator = torch_generator("sklearn")
     mask = torch.zeros(420, dtype=torch.bool)
     mask[torch.randperm(420, generator=generator)[:60]] = True
@@ -197,10 +193,7 @@ def test_fitted_to_sparse_pairs_it_is_nearly_the_exact_posterior():
     the fitted cross-covariance peaks where advection carries the field."""
     covariance = advected()
     model = Kriging(Spec(BOX))
-    model.fit(
-        sparse(*(frame[rows] for frame in world(400, covariance)))
-        for rows in (slice(0, 150), slice(150, 400))
-    )
+    model.fit(sparse(*(frame[rows] for frame in world(400, covariance))) for rows in (slice(0, 150), slice(150, 400)))
     assert divmod(int(model.cross[0, 0].argmax()), SIDE) == (1, 2)
     first, second = world(60, covariance, seed=1)
     pair = sparse(first, second, seed=1)
@@ -209,9 +202,7 @@ def test_fitted_to_sparse_pairs_it_is_nearly_the_exact_posterior():
     best = torch.stack([law[0] for law in laws]), torch.stack([law[1].diagonal().sqrt() for law in laws])
     truth = second.flatten(1)
     assert crps(mean, std, truth) < 1.03 * crps(*best, truth)
-    assert float((std.square().mean() / (mean - truth).square().mean()).sqrt()) == pytest.approx(
-        1.0, abs=0.07
-    )
+    assert float((std.square().mean() / (mean - truth).square().mean()).sqrt()) == pytest.approx(1.0, abs=0.07)
     inside = ((truth - mean).abs() < 1.645 * std).double().mean()
     assert float(inside) == pytest.approx(0.9, abs=0.02)
 

@@ -91,9 +91,7 @@ def test_the_loss_at_a_gaussian_is_least_at_its_own_moments():
     def loss(m, s):
         law.base[2].bias.data = torch.tensor([m, math.log(math.expm1(s - 0.01))])
         with torch.no_grad():
-            each = law.loss(
-                torch.zeros(1000, 1), values, torch.zeros(1000, dtype=torch.long), torch_generator(3)
-            )
+            each = law.loss(torch.zeros(1000, 1), values, torch.zeros(1000, dtype=torch.long), torch_generator(3))
         return float(each.mean())
 
     # Weighted by likelihood the levels follow s, so the comparison holds the levels where s = 0.3 puts them.
@@ -115,9 +113,7 @@ def test_tables_equal_the_full_sampler():
             return law.denoise(x, schedule.log_snr(tau).to(x).expand_as(x), parts)
 
         alpha, sigma = (float(a) for a in schedule.alpha_sigma(float(schedule.T)))
-        start = (
-            alpha * parts[0] + torch.sqrt((alpha * parts[1]) ** 2 + sigma**2) * z
-        )  # v = z at the schedule's end
+        start = alpha * parts[0] + torch.sqrt((alpha * parts[1]) ** 2 + sigma**2) * z  # v = z at the schedule's end
         chain = dpmpp(denoise, schedule, lambda shape: start, z.shape, steps=200, order=3)
         table = interpolate(law.table(features), z[None, :, None])[0, :, 0]
     scale = parts[1]

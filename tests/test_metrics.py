@@ -140,13 +140,9 @@ def test_block_means_keep_the_total_and_cut_the_rest() -> None:
 
 def test_roughness_of_a_wave_and_of_white_noise() -> None:
     wave = np.tile(np.sin(2 * np.pi * np.arange(32) / 16), (32, 1))  # varies along x only
-    assert roughness(wave, (True, True)) == pytest.approx(
-        np.sqrt(2) * np.sin(np.pi / 16)
-    )  # 2 sin over sqrt 2
+    assert roughness(wave, (True, True)) == pytest.approx(np.sqrt(2) * np.sin(np.pi / 16))  # 2 sin over sqrt 2
     assert roughness(drawn(200, 32, 32)) == pytest.approx(np.sqrt(2), rel=0.01)
-    assert roughness(wave * 3, (True, True), std=wave.std()) == pytest.approx(
-        3 * roughness(wave, (True, True))
-    )
+    assert roughness(wave * 3, (True, True), std=wave.std()) == pytest.approx(3 * roughness(wave, (True, True)))
 
 
 def test_roughness_sees_the_seam_only_if_periodic_and_no_unmarked_cell() -> None:

@@ -84,9 +84,7 @@ def test_the_error_falls_with_the_fourth_power_of_the_step():
 
 @pytest.mark.parametrize("side", [2 * pi, pi])
 def test_agrees_with_torch_cfd_over_one_time_unit(side):
-    pytest.importorskip(
-        "torch_cfd", reason="the independent solver torch-cfd is not installed (extra 'test')"
-    )
+    pytest.importorskip("torch_cfd", reason="the independent solver torch-cfd is not installed (extra 'test')")
     import torch
     from torch_cfd.forcings import KolmogorovForcing
     from torch_cfd.grids import Grid as TheirGrid
@@ -101,9 +99,7 @@ def test_agrees_with_torch_cfd_over_one_time_unit(side):
     torch.set_num_threads(1)  # many small operations
     try:
         grid = TheirGrid(shape=(m, m), domain=((0, side), (0, side)))
-        forcing = KolmogorovForcing(
-            grid=grid, diam=side, wave_number=round(4 * side / (2 * pi)), vorticity=True
-        )
+        forcing = KolmogorovForcing(grid=grid, diam=side, wave_number=round(4 * side / (2 * pi)), vorticity=True)
         theirs = NavierStokes2DSpectral(0.01, grid, forcing_fn=forcing, step_fn=RK4CrankNicolsonStepper())
         # Their filter keeps a row at M / 3, which aliases; with the true 2/3 rule the equations are the same.
         n = m * torch.fft.fftfreq(m)
@@ -127,9 +123,7 @@ def test_energy_changes_by_what_the_forcing_gives_and_viscosity_takes():
     start = fields_like_the_flow(16)
     world = NavierStokes(cells=16, frames=41, spacing=0.01, warmup=0.0, step=0.005)
     fields = world.evolve(start)  # (n, F, N, N)
-    given = (
-        np.mean(fields * -4 * np.cos(4 * world.grid.y)[:, None], axis=(-2, -1)) / 16
-    )  # only |k| = 4 counts
+    given = np.mean(fields * -4 * np.cos(4 * world.grid.y)[:, None], axis=(-2, -1)) / 16  # only |k| = 4 counts
     taken = np.mean(fields**2, axis=(-2, -1)) / 100
     budget = np.trapezoid(given - taken, dx=0.01, axis=1)
     course = energy(fields, world.side)
@@ -140,9 +134,7 @@ def test_energy_becomes_stationary():
     # At Re = 40 the slowest mode forgets in 40 time units; the paper's Re = 100 takes till about time 80.
     world = NavierStokes(cells=16, frames=121, spacing=1.0, warmup=0.0, reynolds=40.0, step=0.1)
     course = energy(world.trajectories(range(8))[:, :, 0].astype(np.float64), world.side)  # (8, 121)
-    start, early, late = (
-        course[:, part].mean(axis=1) for part in (slice(1, 6), slice(61, 91), slice(91, 121))
-    )
+    start, early, late = (course[:, part].mean(axis=1) for part in (slice(1, 6), slice(61, 91), slice(91, 121)))
     error = (late - early).std(ddof=1) / np.sqrt(8)
     assert abs((late - early).mean()) < max(3 * error, 0.03 * late.mean())
     assert error < 0.05 * late.mean()
@@ -151,9 +143,7 @@ def test_energy_becomes_stationary():
 
 @pytest.mark.parametrize(("cells", "solver_grid"), [(16, None), (10, 20), (32, None)])
 def test_a_trajectory_does_not_depend_on_its_company(cells, solver_grid):
-    world = NavierStokes(
-        cells=cells, solver_grid=solver_grid, frames=3, spacing=0.05, warmup=0.1, wavenumber=2.0
-    )
+    world = NavierStokes(cells=cells, solver_grid=solver_grid, frames=3, spacing=0.05, warmup=0.1, wavenumber=2.0)
     together = world.trajectories(range(19))
     for batch in ([7], [18, 0, 7], [3, 4, 5, 6, 7, 8, 9]):
         np.testing.assert_array_equal(world.trajectories(batch), together[batch])
@@ -197,9 +187,7 @@ def test_a_field_is_evaluated_at_its_points_on_any_grid():
     state = random_state(np.random.default_rng(0), modes, 2.5, 3.0)
     fine = evaluate(state, modes, 60)
     for cells in (10, 12, 15, 20, 30):  # fewer points than modes, odd and even
-        np.testing.assert_allclose(
-            evaluate(state, modes, cells), fine[:: 60 // cells, :: 60 // cells], atol=1e-12
-        )
+        np.testing.assert_allclose(evaluate(state, modes, cells), fine[:: 60 // cells, :: 60 // cells], atol=1e-12)
     np.testing.assert_allclose(transform(fine, modes), state, atol=1e-13)
 
 

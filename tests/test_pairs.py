@@ -28,9 +28,7 @@ class FakeTruth:
     """Ten short trajectories of white noise, each value its own."""
 
     fields: np.ndarray = field(
-        default_factory=lambda: (
-            np.random.default_rng(0).normal(size=(10, FRAMES, 2, *SHAPE)).astype(np.float32)
-        )
+        default_factory=lambda: np.random.default_rng(0).normal(size=(10, FRAMES, 2, *SHAPE)).astype(np.float32)
     )  # (N, F, C, H, W)
     grid: Grid = GRID
     variables: tuple[str, ...] = VARIABLES
@@ -51,9 +49,7 @@ class FakeTruth:
 
 def masks_of(truth, trajectory, frame, scenario=SCENARIO, seed=0):
     index = trajectory * truth.fields.shape[1] + frame
-    return scenario_masks(
-        **as_dict(scenario), shape=truth.grid.shape, index=index, seed=seed, domain=truth.grid.domain
-    )
+    return scenario_masks(**as_dict(scenario), shape=truth.grid.shape, index=index, seed=seed, domain=truth.grid.domain)
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
@@ -147,8 +143,7 @@ def test_examples_of_even_frames_and_odd_ones_between(tmp_path):
                 expected += [(trajectory, frame, frame + 2, 1, "between")] if frame + 2 < FRAMES else []
     names = ("trajectory", "frame_source", "frame_target", "lead")
     found = [
-        (*map(int, row), SPLITS[s])
-        for *row, s in zip(*(columns[n] for n in names), columns["split"], strict=True)
+        (*map(int, row), SPLITS[s]) for *row, s in zip(*(columns[n] for n in names), columns["split"], strict=True)
     ]
     assert found == expected
     np.testing.assert_allclose(columns["time_target"] - columns["time_source"], columns["lead"] * store.step)
@@ -167,16 +162,12 @@ def test_a_batch_is_the_restriction_of_truth_in_any_order(tmp_path):
     assert pair.source.values.dtype == pair.target.values.dtype == torch.float32
     assert pair.source.values.shape == pair.target.mask.shape == (17, 2, *SHAPE)
     for row, e in enumerate(indices):
-        trajectory, here, there = (
-            store.columns[n][e] for n in ("trajectory", "frame_source", "frame_target")
-        )
+        trajectory, here, there = (store.columns[n][e] for n in ("trajectory", "frame_source", "frame_target"))
         m_i, m_o = masks_of(truth, trajectory, here)
         for side, mask, frame in ((pair.source, m_i, here), (pair.target, m_o, there)):
             mask = np.broadcast_to(mask, (2, *SHAPE))
             np.testing.assert_array_equal(side.mask[row], mask)
-            np.testing.assert_array_equal(
-                side.values[row], np.where(mask, truth.fields[trajectory, frame], 0)
-            )
+            np.testing.assert_array_equal(side.values[row], np.where(mask, truth.fields[trajectory, frame], 0))
         assert pair.source.lead[row] == store.columns["lead"][e]
     assert len(store.batch([])) == 0
     assert torch.equal(store.batch(indices.tolist()).source.values, pair.source.values)
@@ -237,9 +228,7 @@ def test_a_reading_has_one_error_wherever_it_appears(tmp_path):
     pair, clean = noisy.batch(np.arange(len(noisy))), exact.batch(np.arange(len(noisy)))
     for side in ("source", "target"):
         noise = getattr(pair, side).values - getattr(clean, side).values
-        for e, key in enumerate(
-            zip(noisy.columns["trajectory"], noisy.columns[f"frame_{side}"], strict=True)
-        ):
+        for e, key in enumerate(zip(noisy.columns["trajectory"], noisy.columns[f"frame_{side}"], strict=True)):
             assert torch.equal(errors.setdefault(key, noise[e]), noise[e])
     pool = torch.stack(list(errors.values()))
     assert pool.std().item() == pytest.approx(0.3, rel=0.03)
@@ -340,9 +329,7 @@ def test_something_else_in_the_place_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["source_values", "target_cells", "source_offsets", "split"])
 def test_damage_is_noticed(tmp_path, name, harm):
     store = observe(FakeTruth(), tmp_path / "pairs", SCENARIO)
-    chunk = next(
-        file for file in (store.path / name).rglob("*") if file.is_file() and file.name != "zarr.json"
-    )
+    chunk = next(file for file in (store.path / name).rglob("*") if file.is_file() and file.name != "zarr.json")
     content = chunk.read_bytes()
     if harm == "remove":
         chunk.unlink()
@@ -385,9 +372,7 @@ def test_written_readings_are_checked(tmp_path):
 
 def test_progress_counts_trajectories(tmp_path):
     calls = []
-    observe(
-        FakeTruth(), tmp_path / "pairs", SCENARIO, progress=lambda done, total: calls.append((done, total))
-    )
+    observe(FakeTruth(), tmp_path / "pairs", SCENARIO, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(n + 1, 10) for n in range(10)]
 
 

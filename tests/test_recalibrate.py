@@ -67,9 +67,7 @@ def test_only_the_given_targets_count():
     mask = numpy_generator(6, "mask").random(truth.shape) < 0.3
     distance = np.full((N, H, W), 2.0)
     poisoned = np.where(mask, truth, 1e30)
-    assert fit_recalibration(members, truth, mask, distance) == fit_recalibration(
-        members, poisoned, mask, distance
-    )
+    assert fit_recalibration(members, truth, mask, distance) == fit_recalibration(members, poisoned, mask, distance)
 
 
 def test_too_little_to_go_by_is_refused():

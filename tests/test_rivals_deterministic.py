@@ -39,9 +39,7 @@ def normal(*shape: int, key: int = 0) -> Tensor:
 @each_rival
 @pytest.mark.parametrize("periodic", [True, False], ids=["periodic", "closed"])
 @pytest.mark.parametrize("shape", contract.SHAPES, ids=lambda shape: "x".join(map(str, shape)))
-def test_finite_on_every_grid_with_any_sensors(
-    model: type[Forecaster], shape: tuple[int, int], periodic: bool
-):
+def test_finite_on_every_grid_with_any_sensors(model: type[Forecaster], shape: tuple[int, int], periodic: bool):
     contract.finite_on(model, shape, periodic)
 
 
@@ -107,9 +105,7 @@ def test_laptop_size_is_small(model: type[Forecaster]):
     assert 0.2e6 < made.parameter_count() < 1e6
 
 
-@pytest.mark.parametrize(
-    ("model", "extra"), [(UNet, 288), (FFNO, 64), (OFormer, 0), (OmniField, 0), (Scent, 0)]
-)
+@pytest.mark.parametrize(("model", "extra"), [(UNet, 288), (FFNO, 64), (OFormer, 0), (OmniField, 0), (Scent, 0)])
 def test_mask_channel_adds_one_input(model: type[Forecaster], extra: int):
     """For one variable; a list of sensors is its own mask."""
     spec = Spec(Grid.box(64, 64, 2 * math.pi))
@@ -158,9 +154,7 @@ def test_point_models_answer_where_asked(model: type[Forecaster]):
 def test_wrong_covariates_are_named():
     made = contract.build(UNet, contract.make_spec(covariates=2))
     with pytest.raises(SolidError, match="0 covariates, the model was built for 2"):
-        made.sample(
-            contract.make_pair(contract.make_spec()).source, 1, lambda shape: torch.zeros(1, 3, *shape)
-        )
+        made.sample(contract.make_pair(contract.make_spec()).source, 1, lambda shape: torch.zeros(1, 3, *shape))
 
 
 # ---- UNet
@@ -178,9 +172,7 @@ def test_wrapping_unet_commutes_with_shifts_of_a_pooling_cell():
     shift = (4, -8)
     expected = wrapping.forecast(source).roll(shift, (-2, -1))
     torch.testing.assert_close(wrapping.forecast(rolled(source, shift)), expected)
-    assert not torch.allclose(
-        closed.forecast(rolled(source, shift)), closed.forecast(source).roll(shift, (-2, -1))
-    )
+    assert not torch.allclose(closed.forecast(rolled(source, shift)), closed.forecast(source).roll(shift, (-2, -1)))
 
 
 # ---- UNet with a mixture head
@@ -194,10 +186,7 @@ def test_one_component_is_the_gaussian_likelihood():
 
 def test_mixture_density_integrates_to_one():
     log_w = normal(1, 3, 1, 1, 1).log_softmax(1).expand(-1, -1, -1, 1, 4001)
-    mu, s = (
-        t.expand(-1, -1, -1, 1, 4001)
-        for t in (normal(1, 3, 1, 1, 1, key=1), normal(1, 3, 1, 1, 1, key=2).exp())
-    )
+    mu, s = (t.expand(-1, -1, -1, 1, 4001) for t in (normal(1, 3, 1, 1, 1, key=1), normal(1, 3, 1, 1, 1, key=2).exp()))
     u = torch.linspace(-40, 40, 4001)[None, None, None]
     mass = torch.trapezoid(mixture_log_density(u, log_w, mu, s).exp(), u)
     torch.testing.assert_close(mass, torch.ones(1, 1, 1), rtol=1e-4, atol=0)
@@ -232,13 +221,9 @@ def test_spectral_operator_is_the_explicit_transform(height: int, width: int):
         place = torch.arange(length, dtype=torch.float64)
         for mode in range(weight.shape[2]):
             wave = torch.exp(-2j * math.pi * mode * place / length)
-            coefficient = (
-                torch.tensordot(x.to(wave.dtype), wave, dims=([axis], [0])) @ r[:, :, mode]
-            )  # (B, other, O)
+            coefficient = torch.tensordot(x.to(wave.dtype), wave, dims=([axis], [0])) @ r[:, :, mode]  # (B, other, O)
             part = (
-                coefficient.unsqueeze(axis)
-                * wave.conj().reshape([-1 if a == axis else 1 for a in range(4)])
-                / length
+                coefficient.unsqueeze(axis) * wave.conj().reshape([-1 if a == axis else 1 for a in range(4)]) / length
             )
             expected += part.real * (1 if mode == 0 else 2)
     torch.testing.assert_close(factorised(x, *weights), expected)

@@ -54,9 +54,7 @@ def normal(*shape: int, key: int = 0) -> Tensor:
 @each_rival
 @pytest.mark.parametrize("periodic", [True, False], ids=["periodic", "closed"])
 @pytest.mark.parametrize("shape", contract.SHAPES, ids=lambda shape: "x".join(map(str, shape)))
-def test_finite_on_every_grid_with_any_sensors(
-    model: type[Forecaster], shape: tuple[int, int], periodic: bool
-):
+def test_finite_on_every_grid_with_any_sensors(model: type[Forecaster], shape: tuple[int, int], periodic: bool):
     contract.finite_on(model, shape, periodic)
 
 
@@ -96,9 +94,7 @@ def test_spatial_condition_obeys_the_contract(model: type[Forecaster]):
 @each_rival
 def test_builds_on_a_grid_with_a_domain(model: type[Forecaster]):
     spec = Spec(Grid((21, 20), domain=np.ones((21, 20), bool)))
-    assert torch.isfinite(
-        contract.evaluated(contract.build(model, spec), contract.make_pair(spec).source)
-    ).all()
+    assert torch.isfinite(contract.evaluated(contract.build(model, spec), contract.make_pair(spec).source)).all()
 
 
 @each_game
@@ -210,9 +206,7 @@ def test_losses_are_their_formulas(model: type[Adversarial]):
 
     values = target.values.clone().requires_grad_()
     slope = torch.autograd.grad(logits(values).sum(), values)[0]
-    judge = (
-        torch.log1p(torch.exp(logits(fake))).mean() + torch.log1p(torch.exp(-logits(target.values))).mean()
-    )
+    judge = torch.log1p(torch.exp(logits(fake))).mean() + torch.log1p(torch.exp(-logits(target.values))).mean()
     judge = judge + 1.5 * slope.square().sum((1, 2, 3)).mean()  # all four rows are one group
     torch.testing.assert_close(made.discriminator_loss(pair, torch_generator(5)), judge)
 
@@ -245,18 +239,14 @@ def test_lowpass_passes_the_band_and_stops_the_rest():
     assert gain[frequency > 9].max() < 0.01
 
 
-@pytest.mark.parametrize(
-    ("up", "down", "padding"), [(2, 1, (5, 6)), (1, 2, (3, 3)), (4, 2, (-2, 7)), (2, 2, (0, 0))]
-)
+@pytest.mark.parametrize(("up", "down", "padding"), [(2, 1, (5, 6)), (1, 2, (3, 3)), (4, 2, (-2, 7)), (2, 2, (0, 0))])
 def test_resampling_matrix_is_upfirdn(up: int, down: int, padding: tuple[int, int]):
     taps = kaiser_lowpass(8, 1.0, 1.0, 8.0)
     x = np.random.Generator(np.random.Philox(0)).standard_normal(11)
     raised = np.zeros(11 * up)
     raised[::up] = up * x
     first, last = padding
-    raised = np.pad(raised, (max(first, 0), max(last, 0)))[
-        max(-first, 0) : len(raised) + max(last, 0) + max(first, 0)
-    ]
+    raised = np.pad(raised, (max(first, 0), max(last, 0)))[max(-first, 0) : len(raised) + max(last, 0) + max(first, 0)]
     expected = np.convolve(raised, taps, mode="valid")[::down]
     np.testing.assert_allclose(resample_matrix(11, taps, up, down, padding).numpy() @ x, expected, atol=1e-6)
 
@@ -326,9 +316,7 @@ def test_modulated_weights_are_their_formula():
                 product = sum(code[o * 2 + k] * code[8 + k * 3 + i] for k in range(2))
                 row.append(float(layer.weight[o, i].detach()) * (1 + product / math.sqrt(2)))
             length = math.sqrt(sum(v * v for v in row))
-            torch.testing.assert_close(
-                made[b, o], torch.tensor([v / length for v in row]), atol=1e-5, rtol=1e-4
-            )
+            torch.testing.assert_close(made[b, o], torch.tensor([v / length for v in row]), atol=1e-5, rtol=1e-4)
 
 
 def test_a_cell_is_a_function_of_its_coordinate():
@@ -370,10 +358,7 @@ def test_mollifier_is_the_explicit_dct():
     dct = [
         np.array(
             [
-                [
-                    math.sqrt((1 if k == 0 else 2) / n) * math.cos(math.pi * k * (2 * j + 1) / (2 * n))
-                    for j in range(n)
-                ]
+                [math.sqrt((1 if k == 0 else 2) / n) * math.cos(math.pi * k * (2 * j + 1) / (2 * n)) for j in range(n)]
                 for k in range(n)
             ]
         )
@@ -412,10 +397,7 @@ def test_spectral_convolution_is_an_explicit_dft():
 
     def wave(ky: int, kx: int) -> Tensor:
         return torch.tensor(
-            [
-                complex(math.cos(t), math.sin(t))
-                for t in (2 * math.pi * (ky * a / 6 + kx * b / 7) for a, b in p)
-            ]
+            [complex(math.cos(t), math.sin(t)) for t in (2 * math.pi * (ky * a / 6 + kx * b / 7) for a, b in p)]
         )
 
     total = torch.zeros(42, dtype=torch.complex128)
@@ -431,9 +413,7 @@ def test_spectral_convolution_is_an_explicit_dft():
 def test_spectral_norm_gives_unit_power_and_drops_high_modes():
     x = 5 * normal(2, 4, 8, 8)
     out = spectral_norm(x, (4, 4), groups=2)
-    torch.testing.assert_close(
-        out.unflatten(1, (2, 2)).square().mean((2, 3, 4)), torch.ones(2, 2), rtol=0, atol=1e-4
-    )
+    torch.testing.assert_close(out.unflatten(1, (2, 2)).square().mean((2, 3, 4)), torch.ones(2, 2), rtol=0, atol=1e-4)
     assert torch.fft.rfft2(out)[..., 3:].abs().max() < 1e-4
 
 

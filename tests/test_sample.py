@@ -35,9 +35,7 @@ def fixed(value: Tensor) -> Callable[[Sequence[int]], Tensor]:
 def affine(run: Callable[..., Tensor], schedule: Schedule, mean: float, std: float) -> tuple[float, float]:
     """Offset and slope of a deterministic sampler, which for Gaussian data is an affine map of its noise."""
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64).view(1, 1, 2)
-    at_zero, at_one = (
-        run(gaussian_denoiser(schedule, mean, std), schedule, fixed(ends), (2,)).flatten().tolist()
-    )
+    at_zero, at_one = run(gaussian_denoiser(schedule, mean, std), schedule, fixed(ends), (2,)).flatten().tolist()
     return at_zero, at_one - at_zero
 
 
@@ -95,9 +93,7 @@ def test_ancestral_has_the_true_mean_and_spread() -> None:
     members = ancestral(gaussian_denoiser(LINEAR, 0.7, 0.5), LINEAR, noise, (2500,), steps=200)
     assert members.shape == (4, 1, 2500)
     assert abs(float(members.mean()) - 0.7) < 0.025  # five standard errors
-    assert (
-        abs(float(members.std()) / 0.5 - 1) < 0.05
-    )  # 3.5 standard errors, and 200 steps are 1.6 % too narrow
+    assert abs(float(members.std()) / 0.5 - 1) < 0.05  # 3.5 standard errors, and 200 steps are 1.6 % too narrow
     assert float(members[0].sub(members[1]).abs().min()) > 0
 
 
@@ -175,9 +171,7 @@ def test_ddim_equals_diffusers(steps: int, spacing: str) -> None:
     theirs = diffusers.DDIMScheduler(clip_sample=False, timestep_spacing=spacing)
     path = None if spacing == "leading" else torch.arange(1000.0, -1, -1000 // steps, dtype=torch.float64)
     mine = ddim(curved, LINEAR, fixed(START), (11,), steps, path=path)
-    torch.testing.assert_close(
-        mine, walk(theirs, steps), atol=2e-4, rtol=2e-4
-    )  # theirs has alpha_bar in float32
+    torch.testing.assert_close(mine, walk(theirs, steps), atol=2e-4, rtol=2e-4)  # theirs has alpha_bar in float32
 
 
 def test_ancestral_equals_diffusers_ddpm() -> None:
@@ -215,9 +209,7 @@ def test_dpmpp_of_order_three_is_nearer_the_truth_than_diffusers_on_the_same_pat
     """diffusers halves the quadratic term (see sample.py): on uniform log-SNR steps that costs an order."""
     diffusers = pytest.importorskip("diffusers", reason="the independent samplers are in the test extra")
     denoise = gaussian_denoiser(LINEAR, 0.3, 0.5)
-    theirs = diffusers.DPMSolverMultistepScheduler(
-        solver_order=3, algorithm_type="dpmsolver++", use_lu_lambdas=True
-    )
+    theirs = diffusers.DPMSolverMultistepScheduler(solver_order=3, algorithm_type="dpmsolver++", use_lu_lambdas=True)
     theirs.set_timesteps(50)
     path = torch.cat((LINEAR.tau(-2 * theirs.sigmas[:-1].double().log()), torch.zeros(1)))
     x = START.clone()

@@ -24,9 +24,7 @@ def store_of(path, make=None, count=30) -> PairStore:
             cells = generator.choice(40, size=generator.integers(8, 20), replace=False)
             values = MEANS[cells // 20] + STDS[cells // 20] * generator.standard_normal(len(cells))
             sides += [cells, values if make is None else make(cells, values)]
-        return Example(
-            *sides, lead=1, split="train" if n < count - 3 else "test", time_source=n, time_target=n + 1
-        )
+        return Example(*sides, lead=1, split="train" if n < count - 3 else "test", time_source=n, time_target=n + 1)
 
     return write_pairs(path, GRID, ("pressure", "wind"), (example(n) for n in range(count)))
 
@@ -37,9 +35,7 @@ def test_fit_is_the_pooled_mean_and_std_of_training_readings(tmp_path):
     scaling = Scaling.fit(store, train)
     pair = store.batch(train)
     for channel in range(2):
-        pooled = torch.cat(
-            [side.values[:, channel][side.mask[:, channel]] for side in (pair.source, pair.target)]
-        )
+        pooled = torch.cat([side.values[:, channel][side.mask[:, channel]] for side in (pair.source, pair.target)])
         assert scaling.mean[channel] == pytest.approx(pooled.double().mean().item(), rel=1e-12)
         assert scaling.std[channel] == pytest.approx(pooled.double().std(correction=0).item(), rel=1e-9)
 
@@ -47,9 +43,7 @@ def test_fit_is_the_pooled_mean_and_std_of_training_readings(tmp_path):
 def test_test_examples_do_not_enter(tmp_path):
     """Whatever the held-out readings are, the statistics of training stay the same."""
     plain = store_of(tmp_path / "plain")
-    wild = store_of(
-        tmp_path / "wild", count=33
-    )  # six more examples drawn; the first 27 are the same and train
+    wild = store_of(tmp_path / "wild", count=33)  # six more examples drawn; the first 27 are the same and train
     assert Scaling.fit(plain, plain.split("train")) == Scaling.fit(wild, plain.split("train"))
     assert Scaling.fit(plain, plain.split("train")) != Scaling.fit(plain, np.arange(len(plain)))
 
@@ -64,9 +58,7 @@ def test_standardise_then_restore(tmp_path):
         assert (side.mask == before.mask).all()
         torch.testing.assert_close(scaling.restore(side.values)[before.mask], before.values[before.mask])
     for channel in range(2):
-        both = torch.cat(
-            [s.values[:, channel][s.mask[:, channel]] for s in (standard.source, standard.target)]
-        )
+        both = torch.cat([s.values[:, channel][s.mask[:, channel]] for s in (standard.source, standard.target)])
         assert both.mean().abs() < 1e-3
         assert (both.std() - 1).abs() < 1e-2
 

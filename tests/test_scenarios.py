@@ -58,16 +58,12 @@ def test_masks_are_the_same_in_another_process():
         "m = scenario_masks('block', 26, 'instance', (64, 64), 17, 5);"
         "print(hashlib.sha256(m[0].tobytes() + m[1].tobytes()).hexdigest())"
     )
-    there = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     m_i, m_o = scenario_masks("block", 26, "instance", (64, 64), np.int64(17), np.int64(5))
     assert hashlib.sha256(m_i.tobytes() + m_o.tobytes()).hexdigest() == there
 
 
-@pytest.mark.parametrize(
-    ("pattern", "amount", "unit"), [("random", 0.1, 1), ("block", 6, 64), ("block", 5, 64)]
-)
+@pytest.mark.parametrize(("pattern", "amount", "unit"), [("random", 0.1, 1), ("block", 6, 64), ("block", 5, 64)])
 @pytest.mark.parametrize("overlap", [0.0, 0.2, 0.5, 1.0])
 def test_overlap_counts_units_and_keeps_the_union(pattern, amount, unit, overlap):
     m_i, m_o = scenario_masks(pattern, amount, "instance", (64, 64), 2, 0, overlap)
@@ -77,9 +73,7 @@ def test_overlap_counts_units_and_keeps_the_union(pattern, amount, unit, overlap
     assert (m_i & m_o).sum() == unit * int(overlap * n + 0.5)
 
 
-@pytest.mark.parametrize(
-    ("density", "shape", "count"), [(0.29, (10, 10), 29), (0.1, (21, 20), 42), (1.0, (5, 7), 35)]
-)
+@pytest.mark.parametrize(("density", "shape", "count"), [(0.29, (10, 10), 29), (0.1, (21, 20), 42), (1.0, (5, 7), 35)])
 def test_density_is_the_floor_of_density_times_cells(density, shape, count):
     m_i, m_o = scenario_masks("random", density, "instance", shape, 0, 0)
     assert (m_i | m_o).sum() == count

@@ -51,9 +51,7 @@ def test_clean_end_and_variance_preservation() -> None:
 
 def test_between_whole_times_log_snr_is_linear() -> None:
     table = linear(T=10)
-    assert math.isclose(
-        float(table.log_snr(3.25)), 0.75 * float(table.table[2]) + 0.25 * float(table.table[3])
-    )
+    assert math.isclose(float(table.log_snr(3.25)), 0.75 * float(table.table[2]) + 0.25 * float(table.table[3]))
 
 
 def test_unknown_name_is_an_error() -> None:

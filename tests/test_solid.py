@@ -1,9 +1,9 @@
 """`solid`: the contract of every model, and its own laws: one encoder pass, pinned readings, the overlap weight."""
 
-import contract
 import pytest
 import torch
 
+import contract
 from solidfield.fields import Pair, Source, Target
 from solidfield.keys import torch_generator
 from solidfield.models.queries import coordinate_channels, in_patches

@@ -1,9 +1,9 @@
 """`solid-onepass`: the contract of every model; its loss is the fair CRPS, on block means of observed targets only."""
 
-import contract
 import pytest
 import torch
 
+import contract
 from solidfield.keys import torch_generator
 from solidfield.metrics import crps
 from solidfield.models.solid_onepass import SolidOnepass, block_crps
@@ -44,9 +44,7 @@ def scene(members=5):
 
 def test_at_single_cells_it_is_the_fair_crps():
     ensemble, values, mask = scene()
-    torch.testing.assert_close(
-        block_crps(ensemble, values, mask, 1, 1.0), crps(ensemble, values, mask).float()
-    )
+    torch.testing.assert_close(block_crps(ensemble, values, mask, 1, 1.0), crps(ensemble, values, mask).float())
 
 
 def test_a_block_mean_is_over_the_observed_cells_of_the_block():

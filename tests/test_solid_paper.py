@@ -38,11 +38,7 @@ def example(spec: Spec = SPEC, batch: int = 3) -> tuple[Pair, Tensor]:
     shape = (batch, spec.channels, *spec.grid.shape)
     now, later = torch.randn(2, *shape, generator=generator)
     m_i, m_o = torch.rand(2, *shape, generator=generator) < 0.3
-    covariates = (
-        torch.randn(batch, spec.covariates, *spec.grid.shape, generator=generator)
-        if spec.covariates
-        else None
-    )
+    covariates = torch.randn(batch, spec.covariates, *spec.grid.shape, generator=generator) if spec.covariates else None
     return Pair(Source.of(now, m_i, torch.ones(batch), covariates), Target.of(later, m_o)), later
 
 
@@ -146,9 +142,7 @@ def test_members_do_not_depend_on_how_they_are_drawn() -> None:
         whole = model.sample(pair.source, 3, MemberNoise(0, [10, 11], [0, 1, 2]))
         part = model.sample(pair.source[1:2], 2, MemberNoise(0, [11], [1, 2]))
     assert whole.shape == (3, 2, 1, 6, 5)
-    torch.testing.assert_close(
-        part, whole[1:, 1:], atol=2e-4, rtol=1e-4
-    )  # rounding, magnified by 1 / alpha_T
+    torch.testing.assert_close(part, whole[1:, 1:], atol=2e-4, rtol=1e-4)  # rounding, magnified by 1 / alpha_T
     assert (whole[0] - whole[1]).abs().mean() > 0.1
 
 

@@ -51,9 +51,7 @@ def diffusers_name(name: str) -> str:
     tail = ".".join(rest)
     if piece == "attention":
         return f"{place}.attentions.{step}." + tail.replace("norm", "group_norm").replace("out", "to_out.0")
-    return f"{place}.resnets.{step}." + tail.replace("shift", "time_emb_proj").replace(
-        "skip", "conv_shortcut"
-    )
+    return f"{place}.resnets.{step}." + tail.replace("shift", "time_emb_proj").replace("skip", "conv_shortcut")
 
 
 def copy_from(theirs: nn.Module, ours: UNet) -> None:
@@ -95,9 +93,7 @@ def test_equals_diffusers_weight_for_weight(side: int) -> None:
         exact = ours.double()(x.double(), tau) - theirs.double()(x.double(), tau).sample
     assert reference.std() > 0.1
     assert (mine - reference).abs().max() < 1e-5 * reference.abs().max()
-    assert (
-        exact.abs().max() < 1e-12 * reference.abs().max()
-    )  # what is left above is rounding and nothing else
+    assert exact.abs().max() < 1e-12 * reference.abs().max()  # what is left above is rounding and nothing else
 
 
 @pytest.mark.parametrize("shape", [(21, 20), (5, 3), (1, 1), (16, 12)])

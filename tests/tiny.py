@@ -32,9 +32,7 @@ class TinyTruth:
     world: dict[str, Any] = field(default_factory=lambda: {"kind": "tiny"})
 
     @classmethod
-    def make(
-        cls, count: int = 10, frames: int = 6, channels: int = 1, size: int = 8, seed: int = 0
-    ) -> TinyTruth:
+    def make(cls, count: int = 10, frames: int = 6, channels: int = 1, size: int = 8, seed: int = 0) -> TinyTruth:
         white = numpy_generator(seed, "tiny").standard_normal((count, channels, size, size))
         k = np.fft.fftfreq(size) * size
         smooth = np.exp(-0.15 * (k[:, None] ** 2 + k[None, :] ** 2))

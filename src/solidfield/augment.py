@@ -83,9 +83,7 @@ def thin(
 
     row, cell = sensors.nonzero(as_tuple=True)  # (S,), ordered by row
     lot = torch.rand(len(row), generator=generator).to(device)
-    order = torch.argsort(
-        row + lot.double(), stable=True
-    )  # a shuffle within each row: a float32 lot never reaches 1
+    order = torch.argsort(row + lot.double(), stable=True)  # a shuffle within each row: a float32 lot never reaches 1
     rank = torch.arange(len(row), device=device) - (count.cumsum(0) - count)[row]
     lost = order[rank < hidden[row]]
 
@@ -96,7 +94,7 @@ def thin(
 
 
 def hide(pair: Pair, probability: float, most: float, generator: torch.Generator) -> Pair:
-    """Thin the sources of a batch. At lead 0 a hidden reading is a value of the target's own time: it becomes a target."""
+    """Thin the sources of a batch. At lead 0 a hidden reading is of the target's own time: it becomes a target."""
     source = thin(pair.source, probability, most, generator)
     known = pair.source.mask & ~source.mask & (source.lead == 0)[:, None, None, None]
     values = torch.where(known, pair.source.values, pair.target.values)

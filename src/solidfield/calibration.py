@@ -32,9 +32,7 @@ from .metrics import Array, Cells, crps_cells, deviations, like, moments, must_b
 def _several(cells: Cells, what: str) -> int:
     K = cells.members.shape[0]
     if K < 2:
-        raise SolidError(
-            f"{what} needs at least 2 members, got {K}; a point forecast has no spread to measure"
-        )
+        raise SolidError(f"{what} needs at least 2 members, got {K}; a point forecast has no spread to measure")
     return K
 
 
@@ -68,9 +66,7 @@ def covered(
         raise SolidError(f"level {level} is not between 0 and 1; a 90 % interval is level 0.9")
     outside = (1 - level) * (members + 1) / 2  # ranks cut off on each side, a fraction of one included
     rank = np.arange(members + 1)
-    cut = np.clip(outside - rank, 0, 1) + np.clip(
-        outside - rank[::-1], 0, 1
-    )  # how much of each rank is outside
+    cut = np.clip(outside - rank, 0, 1) + np.clip(outside - rank[::-1], 0, 1)  # how much of each rank is outside
     total = np.concatenate([[0.0], np.cumsum(1 - cut)])
     return (total[below + equal + 1] - total[below]) / (equal + 1)
 

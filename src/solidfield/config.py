@@ -63,9 +63,7 @@ class TrainConfig(Record):
     """How to train (`solid train`)."""
 
     steps: int = Field(2000, gt=0)
-    minutes: float | None = Field(
-        None, gt=0
-    )  # a budget of wall time; replaces `steps` once the speed is known
+    minutes: float | None = Field(None, gt=0)  # a budget of wall time; replaces `steps` once the speed is known
     batch: int = Field(64, gt=0)
     lr: float = Field(2e-4, gt=0)  # the paper's table
     lr_end: float = Field(0.0, ge=0)  # where the cosine ends
@@ -73,17 +71,13 @@ class TrainConfig(Record):
     weight_decay: float = Field(1e-4, ge=0)  # the paper's table
     clip: float = Field(1.0, gt=0)  # the paper's max-norm
     ema: float = Field(0.999, ge=0, lt=1)  # decay of the averaged weights that are validated, saved and used
-    shifts: bool = (
-        True  # roll examples along the translations under which the store says the world is invariant
-    )
+    shifts: bool = True  # roll examples along the translations under which the store says the world is invariant
     thin: float = Field(0.0, ge=0, le=1)  # share of the examples of a batch whose sensors are thinned ...
     thin_most: float = Field(0.5, ge=0, lt=1)  # ... by a random part of at most this share
     validate_every: int = Field(200, gt=0)
     validation_examples: int = Field(64, gt=0)  # held-out examples scored at each validation
     validation_members: int = Field(8, gt=1)
-    patience: int | None = Field(
-        None, gt=0
-    )  # validations without a better CRPS before stopping; None: never early
+    patience: int | None = Field(None, gt=0)  # validations without a better CRPS before stopping; None: never early
     checkpoint_every: int = Field(200, gt=0)
     seed: int = 0
     devices: int = Field(1, gt=0)

@@ -1,23 +1,25 @@
 """The joint law: latent fields z with N(0, 1) at every cell and the dependence that observed targets show.
 
 The marginals are the laws' business (`laws.py`); a copula only says how the latents of two cells hang together. All
-correlations are built from Gaussian smoothings of white noise, kappa_s(r) = exp(-r^2 / (4 s^2)) at scales s of a few cells on
-the torus (closed axes are padded, so that nothing wraps), which is positive definite whatever the weights:
+correlations are built from Gaussian smoothings of white noise, kappa_s(r) = exp(-r^2 / (4 s^2)) at scales s of a
+few cells on the torus (closed axes are padded, so that nothing wraps), which is positive definite whatever the
+weights:
 
 `stationary`   rho(r) = sum_s w_s kappa_s(r), weights on the simplex. One draw is one FFT.
 
 `conditioned`  what is left of such a field g once noisy readings g(i) + nu eta_i at the sensors are explained,
                    z(p) = [g(p) - k_p' (K + nu^2)^{-1} (g + nu eta)] / sd(p),    sd(p)^2 = 1 - k_p' (K + nu^2)^{-1} k_p,
-               so that dependence is short near a sensor and long in a void, as in any posterior; exact for a Gaussian field
-               at lead 0, and `stationary` again as nu grows.
+               so that dependence is short near a sensor and long in a void, as in any posterior; exact for a
+               Gaussian field at lead 0, and `stationary` again as nu grows.
 
 `varying`      z(p) = sum_s a_s(p) (g_s * w_s)(p) with sum_s a_s(p)^2 = 1 predicted from the encoder's features.
 
 `independent`  white noise.
 
-All are fitted to the latents of co-observed targets of held-out examples by the likelihood of random subsets of at most
-SUBSET targets of an example (a composite likelihood; whole where fewer are observed). Several channels share the dependence
-in space and have a correlation between them, z_c = sum_d L_cd g_d with L L' the channels' correlation.
+All are fitted to the latents of co-observed targets of held-out examples by the likelihood of random subsets of at
+most SUBSET targets of an example (a composite likelihood; whole where fewer are observed). Several channels share
+the dependence in space and have a correlation between them, z_c = sum_d L_cd g_d with L L' the channels'
+correlation.
 """
 
 from __future__ import annotations
@@ -58,16 +60,12 @@ class Torus:
 
     def __init__(self, grid: Grid, scales: Sequence[float]):
         reach = math.ceil(6 * max(scales))  # where the widest kernel has fallen to exp(-9)
-        self.shape = tuple(
-            n if wraps else n + reach for n, wraps in zip(grid.shape, grid.periodic, strict=True)
-        )
+        self.shape = tuple(n if wraps else n + reach for n, wraps in zip(grid.shape, grid.periodic, strict=True))
         self.grid = grid.shape
         spectra = []
         for s in scales:
             along = [torch.exp(-((2 * math.pi * torch.fft.fftfreq(n)) ** 2) * s**2) for n in self.shape]
-            power = (
-                along[0][:, None] * along[1]
-            )  # |transform of a Gaussian of width s|^2 is that of width sqrt(2) s
+            power = along[0][:, None] * along[1]  # |transform of a Gaussian of width s|^2 is that of width sqrt(2) s
             spectra.append(power / power.mean())
         self.spectra = torch.stack(spectra).float()  # (S, H', W'), each of mean 1: unit variance
         self.kernels = torch.fft.ifft2(self.spectra.double()).real.float()  # (S, H', W'), kappa_s by lag
@@ -108,9 +106,7 @@ class Copula(nn.Module, ABC):
     def forward(self, source: Source, features: Tensor, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         return torch.einsum("cd,kbdhw->kbchw", self.mixing, self.draw(source, features, noise))
 
-    def fit(
-        self, examples: Sequence[Latents], steps: int = 300, lr: float = 0.05, seed: int = 0
-    ) -> list[float]:
+    def fit(self, examples: Sequence[Latents], steps: int = 300, lr: float = 0.05, seed: int = 0) -> list[float]:
         """Maximise the composite likelihood of the examples' latents; returns the loss at every step."""
         usable = [e for e in examples if len(e.z) >= 2]
         if not usable or not any(p.requires_grad for p in self.parameters()):
@@ -224,7 +220,7 @@ class Varying(Copula):
         self.head = nn.Sequential(nn.Linear(features, 32), nn.SiLU(), nn.Linear(32, self.scales))
 
     def amplitudes(self, features: Tensor) -> Tensor:  # (..., F) -> (..., S), squares sum to 1
-        return self.head(features).softmax(-1).sqrt()
+        return (0.5 * self.head(features).log_softmax(-1)).exp()  # a square root whose slope stays finite at 0
 
     def correlation(self, latents: Latents) -> Tensor:
         a = self.amplitudes(latents.features)
@@ -260,9 +256,7 @@ def _subset(latents: Latents, generator: torch.Generator) -> Latents:
     if len(latents.z) <= SUBSET:
         return latents
     some = torch.randperm(len(latents.z), generator=generator)[:SUBSET]
-    return Latents(
-        latents.z[some], latents.cells[some], latents.sensors, latents.features[some], latents.lead
-    )
+    return Latents(latents.z[some], latents.cells[some], latents.sensors, latents.features[some], latents.lead)
 
 
 COPULAS: dict[str, type[Copula]] = {c.name: c for c in (Independent, Stationary, Conditioned, Varying)}

@@ -29,9 +29,7 @@ from .errors import SolidError
 from .fields import Pair, Source, Target
 from .grid import Grid
 
-CELLS = (
-    2**25
-)  # cells of all sources kept for estimation (32,768 examples of 32 x 32); statistics settle long before
+CELLS = 2**25  # cells of all sources kept for estimation (32,768 examples of 32 x 32); statistics settle long before
 # Means: the axes averaged over (all: a constant; by row; by column; by cell), and the number of readings at
 # which the own mean of a row, column or cell weighs as much as the constant.
 CONSTANT = ((0, 1), 0.0)
@@ -54,9 +52,7 @@ class Covariance:
                 return torch.lerp(tables[i], tables[i + 1], (lead - low) / (high - low))
         if lead == 0:
             return self.kernel
-        raise SolidError(
-            f"kriging was fitted for leads up to {leads[-1]:g}, asked for {lead:g}; fit it on such pairs"
-        )
+        raise SolidError(f"kriging was fitted for leads up to {leads[-1]:g}, asked for {lead:g}; fit it on such pairs")
 
 
 def torus(grid: Grid) -> tuple[int, int]:
@@ -174,9 +170,7 @@ def _products(pair: Pair, shape: tuple[int, int]) -> tuple[Products, dict[float,
 
 
 def _radius(grid: Grid) -> np.ndarray:  # (Hp, Wp) length of each offset, the short way round
-    y, x = (
-        np.minimum(np.arange(n), n - np.arange(n)) * h for n, h in zip(torus(grid), grid.spacing, strict=True)
-    )
+    y, x = (np.minimum(np.arange(n), n - np.arange(n)) * h for n, h in zip(torus(grid), grid.spacing, strict=True))
     return np.hypot(y[:, None], x[None, :])
 
 

@@ -166,10 +166,6 @@ def _check(model: Forecaster, source: Source, members: int, steps: int, quantile
     height, width = model.spec.grid.shape
     if source.values.shape[-2:] != (height, width):
         got = " x ".join(map(str, source.values.shape[-2:]))
-        raise SolidError(
-            f"the model is for a {height} x {width} grid, the readings are on {got}; grid them alike"
-        )
+        raise SolidError(f"the model is for a {height} x {width} grid, the readings are on {got}; grid them alike")
     if steps > 1 and bool((source.lead == 0).any()):
-        raise SolidError(
-            "a rollout moves forward in time, but the source has lead 0; ask for lead 1 or one step"
-        )
+        raise SolidError("a rollout moves forward in time, but the source has lead 0; ask for lead 1 or one step")

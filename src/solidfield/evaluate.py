@@ -1,7 +1,7 @@
 """Scores of predicted maps against what was held out: observed targets, and the truth where it is simulated.
 
-The truth store is opened here and nowhere after `observe`. Rivals are fitted to the same training examples, draw as many
-members for the same scenes, and are scored by the same functions; who wins is for the table to say.
+The truth store is opened here and nowhere after `observe`. Rivals are fitted to the same training examples, draw as
+many members for the same scenes, and are scored by the same functions; who wins is for the table to say.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from .scores import regions, score
 from .worlds import Truth
 
 RIVALS = ("kriging", "persistence", "climatology")
-FIT_EXAMPLES = (
-    2000  # a rival is fitted to at most so many training examples; more do not change its covariance
-)
+FIT_EXAMPLES = 2000  # a rival is fitted to at most so many training examples; more do not change its covariance
 FIT_BATCH = 250
 
 
@@ -39,24 +37,18 @@ def evaluate(
 ) -> dict[str, Any]:
     """Score the maps and their rivals at one lead; plain JSON, one entry per model, the maps' own first."""
     if "example" not in maps.coords:
-        raise SolidError(
-            "these maps were not predicted from a pair store, so there is nothing to score them with"
-        )
+        raise SolidError("these maps were not predicted from a pair store, so there is nothing to score them with")
     missing = [name for name in store.variables if name not in maps]
     if missing:
         raise SolidError(f"the maps hold no members of '{missing[0]}'; predict with members to score them")
     indices = maps["example"].values
-    ensemble = np.stack(
-        [maps[name].values[:, :, lead] for name in store.variables], axis=2
-    )  # (K, N, C, H, W)
+    ensemble = np.stack([maps[name].values[:, :, lead] for name in store.variables], axis=2)  # (K, N, C, H, W)
     judge = Judge(store, indices, truth, lead)
     name = maps.attrs["model"] + (" (oracle: leaks dense truth)" if maps.attrs["leaks_dense_truth"] else "")
     scores = {name: judge.score(ensemble)}
     if lead == 0:
         members, seed = ensemble.shape[0], int(maps.attrs["seed"])
-        scores |= {
-            rival: judge.score(rival_ensemble(rival, store, indices, members, seed)) for rival in rivals
-        }
+        scores |= {rival: judge.score(rival_ensemble(rival, store, indices, members, seed)) for rival in rivals}
     return {
         "what": judge.what,
         "scenes": len(indices),
@@ -83,9 +75,7 @@ class Judge:
             self.what = "observed targets"
         else:
             if truth.grid != store.grid:
-                raise SolidError(
-                    f"the truth is on a {truth.grid.shape} grid, the pairs on {store.grid.shape}"
-                )
+                raise SolidError(f"the truth is on a {truth.grid.shape} grid, the pairs on {store.grid.shape}")
             self.values = _truth_at(truth, store, indices, lead)
             self.where = regions(self.given, pair.target.mask.numpy(), dense=np.ones_like(self.given))
             self.what = "the whole grid"
@@ -111,9 +101,7 @@ def rival_ensemble(
     scaling = Scaling.fit(store, store.split("train"))
     rival = build(name, Spec(store.grid, len(store.variables)))
     if not isinstance(rival, Fitted):
-        raise SolidError(
-            f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}"
-        )
+        raise SolidError(f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}")
     train = store.split("train")
     chosen = train[np.linspace(0, len(train) - 1, min(len(train), FIT_EXAMPLES)).astype(int)]
     rival.fit(
@@ -137,15 +125,11 @@ def _truth_at(truth: Truth, store: PairStore, indices: np.ndarray, lead: int) ->
     trajectories = store.columns["trajectory"][indices]
     frames = store.columns["frame_target"][indices] + 2 * lead  # pairs step over every second frame
     if frames.max() >= truth.frames:
-        raise SolidError(
-            f"lead {lead + 1} of these scenes is beyond the truth's {truth.frames} frames; fewer steps"
-        )
+        raise SolidError(f"lead {lead + 1} of these scenes is beyond the truth's {truth.frames} frames; fewer steps")
     needed, rows = np.unique(trajectories, return_inverse=True)
     fields = truth.read([int(n) for n in needed])  # (n, F, C, H, W)
     return fields[rows, frames]
 
 
 def _distances(store: PairStore, given: np.ndarray) -> np.ndarray:  # (N, 1, H, W), in cells
-    return np.stack([distance_to_sensor(mask.any(0), periodic=store.grid.periodic) for mask in given])[
-        :, None
-    ]
+    return np.stack([distance_to_sensor(mask.any(0), periodic=store.grid.periodic) for mask in given])[:, None]

@@ -64,7 +64,7 @@ class Forecaster(nn.Module, ABC):
         return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]
 
     def conclude(self, held_out: Iterable[Pair]) -> None:
-        """After training, once: estimate from held-out examples what the loss does not see. Most have nothing to add."""
+        """After training, once: estimate from held-out examples what the loss does not see; most have nothing to."""
         return None
 
     def parameter_count(self) -> int:

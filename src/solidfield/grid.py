@@ -27,9 +27,7 @@ class Grid:
     periodic: tuple[bool, bool] = (False, False)  # does the axis wrap around?
     axes: tuple[str, str] = ("y", "x")  # or ("lat", "lon")
     units: str = ""
-    domain: np.ndarray | None = field(
-        default=None, compare=False, repr=False
-    )  # (H, W) bool, True = a cell that counts
+    domain: np.ndarray | None = field(default=None, compare=False, repr=False)  # (H, W) bool, True = a cell that counts
 
     def __post_init__(self) -> None:
         if min(self.shape) < 1:
@@ -37,9 +35,7 @@ class Grid:
         if min(self.spacing) <= 0:
             raise SolidError(f"grid spacing {self.spacing} must be positive along both axes")
         if self.domain is not None and self.domain.shape != self.shape:
-            raise SolidError(
-                f"domain mask has shape {self.domain.shape}, the grid {self.shape}; make them equal"
-            )
+            raise SolidError(f"domain mask has shape {self.domain.shape}, the grid {self.shape}; make them equal")
 
     @classmethod
     def box(cls, height: int, width: int, side: float) -> Grid:

@@ -67,9 +67,7 @@ def inverse_distance(
         return torch.zeros_like(values)
     square = squared_distances(mask, periodic, spacing)  # (H, W, n)
     closest = square.amin(-1, keepdim=True)
-    ratio = torch.where(
-        square == closest, 1.0, closest / square
-    )  # in [0, 1]: no overflow; 0 / d beside a sensor is 0
+    ratio = torch.where(square == closest, 1.0, closest / square)  # in [0, 1]: no overflow; 0 / d beside a sensor is 0
     weight = ratio ** (power / 2)
     mean = (weight * values[mask].double()).sum(-1) / weight.sum(-1)
     return torch.where(mask, values, mean.to(values.dtype))

@@ -5,16 +5,18 @@ targets alone: it never needs a neighbour, so nothing off M_o is ever missing. T
 
 `MixtureLaw`: x ~ sum_j pi_j N(mu_j, s_j^2), by likelihood; z = Phi^{-1}(F(x)).
 
-`DiffusionLaw`: the paper's denoising objective (Eq. 2) for a denoiser that reads x_tau at its own cell only. A location m and
-a scale s of the cell precondition it: with x_tau = alpha x + sigma eps and tan(theta) = sigma / (alpha s),
+`DiffusionLaw`: the paper's denoising objective (Eq. 2) for a denoiser that reads x_tau at its own cell only. A
+location m and a scale s of the cell precondition it: with x_tau = alpha x + sigma eps and tan(theta) = sigma /
+(alpha s),
 
     v    = cos(theta) (x - m) / s + sin(theta) eps              the noised value in the cell's own units
     zeta = cos(theta) eps - sin(theta) (x - m) / s              what is unknown, given v
     eps  = sin(theta) v + cos(theta) zeta                       so  eps_hat = sin(theta) v + cos(theta) g(v, theta; f)
 
-and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to (x - m) / s = v at theta = 0. For a Gaussian law
-g = 0 is exact and the flow is the identity; the head learns only what is not Gaussian. Levels are drawn uniformly in theta,
-which is where a cell of scale s has something to learn, whatever s is, in strata and with antithetic eps.
+and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to (x - m) / s = v at theta = 0. For a
+Gaussian law g = 0 is exact and the flow is the identity; the head learns only what is not Gaussian. Levels are
+drawn uniformly in theta, which is where a cell of scale s has something to learn, whatever s is, in strata and with
+antithetic eps.
 """
 
 from __future__ import annotations
@@ -29,12 +31,8 @@ from torch import Tensor, nn
 
 from .errors import SolidError
 
-NODES = torch.linspace(
-    -4.5, 4.5, 91
-)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
-LEAST_SCALE = (
-    0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
-)
+NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
+LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
 
 
 class Law(nn.Module, ABC):
@@ -83,11 +81,10 @@ class MixtureLaw(Law):
     def __init__(self, features: int, channels: int = 1, components: int = 3, width: int = 64):
         super().__init__()
         self.channels, self.components = channels, components
-        self.head = nn.Sequential(
-            nn.Linear(features, width), nn.SiLU(), nn.Linear(width, 3 * channels * components)
-        )
+        last = nn.Linear(width, 3 * channels * components)
+        self.head = nn.Sequential(nn.Linear(features, width), nn.SiLU(), last)
         with torch.no_grad():  # spread the components, so that they do not begin as copies of one another
-            start = self.head[-1].bias.view(channels, components, 3)
+            start = last.bias.view(channels, components, 3)
             start[..., 1] += torch.linspace(-0.5, 0.5, components)
 
     def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, J)
@@ -119,9 +116,7 @@ class MixtureLaw(Law):
         x = 0.5 * (low + high)
         for _ in range(6):  # Newton's method, by halves wherever it would leave the bracket
             excess = below(x) - wanted
-            density = (pi / s * torch.exp(-0.5 * ((x[..., None] - mu) / s) ** 2)).sum(-1) / math.sqrt(
-                2 * math.pi
-            )
+            density = (pi / s * torch.exp(-0.5 * ((x[..., None] - mu) / s) ** 2)).sum(-1) / math.sqrt(2 * math.pi)
             low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
             newton = x - excess / density.clamp_min(1e-12)
             x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))

@@ -107,15 +107,11 @@ def _round(covariance: Covariance, used: list[Readings], error: float) -> Covari
     start, one, two = (_coordinates(x) for x in (covariance, first, second))
     change, bend = one - start, two - 2 * one + start
     length = float(change.abs().square().sum().sqrt() / bend.abs().square().sum().sqrt().clamp(min=1e-300))
-    length = min(
-        max(length, 1.0), 8.0
-    )  # 1 is plain EM; the cap keeps one badly determined wavenumber from ruling
+    length = min(max(length, 1.0), 8.0)  # 1 is plain EM; the cap keeps one badly determined wavenumber from ruling
     far = start + 2 * length * change + length**2 * bend
     spectrum = far[0].real.exp()
     leads = covariance.leads.tolist()
-    reached = from_spectra(
-        spectrum, {lead: gamma * spectrum for lead, gamma in zip(leads, far[1:], strict=True)}
-    )
+    reached = from_spectra(spectrum, {lead: gamma * spectrum for lead, gamma in zip(leads, far[1:], strict=True)})
     return _step(reached, used, error)
 
 

@@ -1,7 +1,8 @@
 """Predicted maps as a CF-style xarray.Dataset: what `solid predict` writes and everything after it reads.
 
-Dimensions (member, init_time, lead_time, y, x); per variable its members, mean, standard deviation and quantiles; with
-them where the sensors were, how far away the nearest is, and which cells no training target ever taught the model about.
+Dimensions (member, init_time, lead_time, y, x); per variable its members, mean, standard deviation and quantiles;
+with them where the sensors were, how far away the nearest is, and which cells no training target ever taught the
+model about.
 """
 
 from __future__ import annotations

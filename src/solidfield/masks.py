@@ -16,9 +16,7 @@ from scipy.ndimage import distance_transform_edt
 
 from .errors import SolidError
 
-RESTARTS = (
-    8  # fresh starts of the sequential placement; 26 blocks of 8 x 8 on 64 x 64 hardly ever need a second
-)
+RESTARTS = 8  # fresh starts of the sequential placement; 26 blocks of 8 x 8 on 64 x 64 hardly ever need a second
 
 
 def random_cells(
@@ -105,9 +103,7 @@ def _place_in_strips(
     return np.array(corners, dtype=np.int64)[:, :: -1 if turned else 1]
 
 
-def _spread(
-    count: int, block: int, length: int, generator: np.random.Generator
-) -> np.ndarray:  # (count,) starts
+def _spread(count: int, block: int, length: int, generator: np.random.Generator) -> np.ndarray:  # (count,) starts
     """Segments of the block's length along an axis, in order, with the slack cut at random."""
     slack = np.sort(generator.integers(0, length - count * block + 1, size=count))
     return np.arange(count) * block + slack

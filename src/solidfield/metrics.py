@@ -55,9 +55,7 @@ def _fit(ensemble: Array, truth: Array) -> tuple[np.ndarray, np.ndarray]:
     x = to_floats(ensemble)
     y = to_floats(truth).astype(x.dtype, copy=False)
     if x.shape[1:] != y.shape or x.ndim != y.ndim + 1 or not x.shape[0]:
-        raise SolidError(
-            f"ensemble {x.shape} does not fit truth {y.shape}; it must be (members, *truth shape)"
-        )
+        raise SolidError(f"ensemble {x.shape} does not fit truth {y.shape}; it must be (members, *truth shape)")
     return x, y
 
 
@@ -83,9 +81,7 @@ class Cells:
 
 def must_be_finite(values: np.ndarray) -> None:
     if not np.isfinite(values).all():
-        raise SolidError(
-            "ensemble or truth holds NaN or infinity on the mask; take those cells out of the mask"
-        )
+        raise SolidError("ensemble or truth holds NaN or infinity on the mask; take those cells out of the mask")
 
 
 def select(

@@ -122,9 +122,7 @@ def _measured(
             for frame in range(frames):
                 if frame % 2 and splits[trajectory] != "test":
                     continue
-                index = (
-                    trajectory * frames + frame
-                )  # of (trajectory, frame) alone, so all leads share their masks
+                index = trajectory * frames + frame  # of (trajectory, frame) alone, so all leads share their masks
                 m_i, m_o = common or masks(index=index)
                 for lead in leads:
                     ahead = frame + 2 * lead

@@ -163,19 +163,10 @@ def _in_order(
     if np.any(cells[1:] <= cells[:-1]) and len(cells) == len(values):
         order = np.argsort(cells, kind="stable")
         cells, values = cells[order], values[order]
-    if (
-        len(cells) != len(values)
-        or cells[0] < 0
-        or cells[-1] >= np.prod(shape)
-        or np.any(cells[1:] == cells[:-1])
-    ):
-        raise SolidError(
-            f"{side} readings must be one value per distinct cell of {shape}; check the cell indices"
-        )
+    if len(cells) != len(values) or cells[0] < 0 or cells[-1] >= np.prod(shape) or np.any(cells[1:] == cells[:-1]):
+        raise SolidError(f"{side} readings must be one value per distinct cell of {shape}; check the cell indices")
     if not np.all(np.isfinite(values)):
-        raise SolidError(
-            f"{side} readings hold a value that is not finite; leave out cells that were not observed"
-        )
+        raise SolidError(f"{side} readings hold a value that is not finite; leave out cells that were not observed")
     return cells, values
 
 
@@ -252,9 +243,7 @@ class PairStore:
             raise SolidError(f"unknown split '{name}'; the splits are {', '.join(SPLITS)}")
         indices = np.flatnonzero(self.columns["split"] == SPLITS.index(name))
         if len(indices) == 0:
-            raise SolidError(
-                f"split '{name}' of {self.path} is empty; observe with a larger share or more frames"
-            )
+            raise SolidError(f"split '{name}' of {self.path} is empty; observe with a larger share or more frames")
         return indices
 
     def readings_of(
@@ -263,9 +252,7 @@ class PairStore:
         """The readings of some examples on one side, `source` or `target`."""
         chosen = np.asarray(indices, dtype=np.int64)
         if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self)):
-            raise SolidError(
-                f"example {chosen.max()} is not among the {len(self)} of {self.path}; count from 0"
-            )
+            raise SolidError(f"example {chosen.max()} is not among the {len(self)} of {self.path}; count from 0")
         offsets, cells, values = self._ragged[side]
         rows, where = positions(offsets, chosen)
         return rows, cells[where], values[where]
@@ -288,12 +275,8 @@ class PairStore:
     def oracle_batch(self, indices: Indices) -> OraclePair:
         """Examples with their dense targets; leaking, and only where the store was made so."""
         if not self.leaks:
-            raise SolidError(
-                f"{self.path} holds readings only; to run a model as oracle, observe again with oracle on"
-            )
-        return OraclePair(
-            self.batch(indices), torch.from_numpy(self._dense[np.asarray(indices, dtype=np.int64)])
-        )
+            raise SolidError(f"{self.path} holds readings only; to run a model as oracle, observe again with oracle on")
+        return OraclePair(self.batch(indices), torch.from_numpy(self._dense[np.asarray(indices, dtype=np.int64)]))
 
     def supervised(self) -> np.ndarray:  # (C, H, W) bool
         """Cells whose value some training example teaches: its targets, and its own sources at lead 0."""

@@ -52,9 +52,7 @@ def maps(
     x, seen = to_floats(ensemble), to_numpy(mask).astype(bool)
     K, H, W = x.shape
     if seen.shape != (H, W):
-        raise SolidError(
-            f"mask {seen.shape} does not fit maps of {H} x {W} cells; give the mask of the same scene"
-        )
+        raise SolidError(f"mask {seen.shape} does not fit maps of {H} x {W} cells; give the mask of the same scene")
     place = grid or Grid((H, W))
     inside = np.ones((H, W), dtype=bool) if place.domain is None else place.domain
     mean = x.mean(axis=0, dtype=np.float64)
@@ -69,16 +67,13 @@ def maps(
     if truth is not None:
         sizes["error of the mean" if K > 1 else "error"] = np.abs(mean - to_floats(truth))
     fields, sizes = (
-        {name: np.where(inside, values, np.nan) for name, values in panel.items()}
-        for panel in (fields, sizes)
+        {name: np.where(inside, values, np.nan) for name, values in panel.items()} for panel in (fields, sizes)
     )
 
     rows = max(len(sizes), 1)  # spread above error
     field_columns, size_columns = -(-len(fields) // rows), -(-len(sizes) // rows)
     columns = field_columns + size_columns
-    panel = (
-        (10 - 0.8 * (1 + bool(sizes))) / columns * H * place.spacing[0] / (W * place.spacing[1])
-    )  # its height
+    panel = (10 - 0.8 * (1 + bool(sizes))) / columns * H * place.spacing[0] / (W * place.spacing[1])  # its height
     height = rows * (panel + 0.3) + 0.3 * bool(title)
     figure = Figure(figsize=(10, float(np.clip(height, 1.5, 14))), dpi=DPI, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -104,11 +99,7 @@ def maps(
 
 def field_limits(fields: dict[str, np.ndarray]) -> tuple[tuple[float, float], Colormap]:
     """One scale for all maps of the field: diverging about zero if both signs occur, else sequential."""
-    pooled = (
-        fields["truth"]
-        if "truth" in fields
-        else np.stack([v for k, v in fields.items() if k != "observations"])
-    )
+    pooled = fields["truth"] if "truth" in fields else np.stack([v for k, v in fields.items() if k != "observations"])
     low, high = np.nanpercentile(pooled, [0.5, 99.5])
     if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
         most = max(-low, high)
@@ -147,9 +138,7 @@ def _panels(
     beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
     known = np.concatenate([values[np.isfinite(values)] for values in panels.values()])
     extend = beyond[bool((known < limits[0]).any()), bool((known > limits[1]).any())]
-    bar = axes.flat[0].figure.colorbar(
-        image, ax=list(axes.flat), extend=extend, aspect=15 * axes.shape[0], pad=0.02
-    )
+    bar = axes.flat[0].figure.colorbar(image, ax=list(axes.flat), extend=extend, aspect=15 * axes.shape[0], pad=0.02)
     bar.ax.tick_params(labelsize=8)
     bar.set_label(label, fontsize=8)
 
@@ -163,8 +152,7 @@ def _sensors(ax: Axes, mask: np.ndarray, grid: Grid) -> None:
 def calibration_figure(
     ensemble: Array,  # (K, N, ..., H, W)
     truth: Array,  # (N, ..., H, W)
-    mask: Array
-    | None = None,  # broadcasts to the truth: the cells to judge by, for instance those without a sensor
+    mask: Array | None = None,  # broadcasts to the truth: the cells to judge by, for instance those without a sensor
     distance: Array | None = None,  # broadcasts to the truth: to the nearest sensor
     units: str = "",
     distance_units: str = "cells",
@@ -201,8 +189,7 @@ def _ranks_panel(ax: Axes, cells: Cells) -> None:
     below, equal = ranks(cells)
     cases = np.unique(cells.case)
     rows = [
-        fold_ranks(counted(below[here], equal[here], K), bins) / here.sum()
-        for here in (cells.case == c for c in cases)
+        fold_ranks(counted(below[here], equal[here], K), bins) / here.sum() for here in (cells.case == c for c in cases)
     ]
     density = [bootstrap(column * bins) for column in np.stack(rows).T]
     middle = (np.arange(bins) + 0.5) / bins
@@ -261,9 +248,7 @@ def _distance_panel(ax: Axes, table: dict[str, Any], units: str, distance_units:
         linewidth=1.2,
         label="error (root mean square)",
     )
-    ax.plot(
-        table["distance"], table["spread"], "s--", color=BLUE, markersize=4, linewidth=1.2, label="spread"
-    )
+    ax.plot(table["distance"], table["spread"], "s--", color=BLUE, markersize=4, linewidth=1.2, label="spread")
     ax.plot(table["distance"], table["crps"], "^:", color=GREY, markersize=4, linewidth=1.2, label="CRPS")
     ax.set(title="away from the sensors", xlabel=_with("distance to the nearest sensor", distance_units))
     ax.set(ylabel=units or "units of the field", ylim=(0, None))

@@ -1,7 +1,8 @@
 """From a trained run to maps: queries in physical units in, an xarray.Dataset out, with its provenance.
 
-`load(folder)` opens a run; its `reconstruct` and `forecast` take frames with NaN where nothing was read. The command line
-predicts the examples of a pair store with `predict_examples`, which is the same thing with the store's columns attached.
+`load(folder)` opens a run; its `reconstruct` and `forecast` take frames with NaN where nothing was read. The
+command line predicts the examples of a pair store with `predict_examples`, which is the same thing with the store's
+columns attached.
 """
 
 from __future__ import annotations
@@ -87,16 +88,14 @@ def predict(
 def predict_examples(
     run: LoadedRun, store: PairStore, indices: np.ndarray, recalibrate: bool = False, **options: Any
 ) -> xr.Dataset:
-    """Predict the sources of these examples of a pair store, with spread repaired on its validation targets if asked."""
+    """Predict the sources of these examples of a store; on request, repair the spread on its validation targets."""
     if store.grid != run.grid:
         raise SolidError(
             f"{store.path} is on a {' x '.join(map(str, store.grid.shape))} grid, the run {run.path} was trained on "
             f"{' x '.join(map(str, run.grid.shape))}; observe on the run's grid"
         )
     if recalibrate:
-        options["recalibration"] = validation_recalibration(
-            run, store, int(store.columns["lead"][indices[0]])
-        )
+        options["recalibration"] = validation_recalibration(run, store, int(store.columns["lead"][indices[0]]))
     columns = {name: values[indices] for name, values in store.columns.items() if name != "split"}
     return predict(
         run,
@@ -115,9 +114,7 @@ def validation_recalibration(run: LoadedRun, store: PairStore, lead: int) -> Rec
     if len(held_out) == 0:
         raise SolidError(f"{store.path} has no validation example of lead {lead} to recalibrate with")
     pair = store.batch(held_out)
-    drawn = draw(
-        run.model, run.scaling, pair.source, RECALIBRATION_MEMBERS, queries=[int(i) for i in held_out]
-    )
+    drawn = draw(run.model, run.scaling, pair.source, RECALIBRATION_MEMBERS, queries=[int(i) for i in held_out])
     assert drawn.members is not None
     free = pair.target.mask & ~pair.source.mask  # pinned cells have no spread to repair
     return fit_recalibration(
@@ -158,9 +155,7 @@ class Run:
         """Maps at the time of the frames; NaN in a frame means not observed."""
         return self._predict(frames, 0.0, members=members, seed=seed, **options)
 
-    def forecast(
-        self, frames: Frames, members: int = 100, steps: int = 1, seed: int = 0, **options: Any
-    ) -> xr.Dataset:
+    def forecast(self, frames: Frames, members: int = 100, steps: int = 1, seed: int = 0, **options: Any) -> xr.Dataset:
         """Maps 1 .. steps leads after each frame, every member rolled forward on its own."""
         return self._predict(frames, 1.0, members=members, steps=steps, seed=seed, **options)
 

@@ -1,19 +1,23 @@
 """Repairing calibration after training: a scale of spread by distance to the sensor, from held-out observed targets.
 
-Split-conformal: at each held-out target the ensemble's central interval [l, u] of a level around its median m would have had to be stretched by
+Split-conformal: at each held-out target the ensemble's central interval [l, u] of a level around its median m would
+have had to be stretched by
 
     s = max((y - m) / (u - m), (m - y) / (m - l))
 
-to hold the reading y. The scale of a distance bin is the ceil((n + 1) level) / n quantile of its n stretches, so that a new exchangeable target of the
-bin is covered with at least the level. Members are stretched about their median by it; ranks of members stay, and so does the dependence between cells.
+to hold the reading y. The scale of a distance bin is the ceil((n + 1) level) / n quantile of its n stretches, so
+that a new exchangeable target of the bin is covered with at least the level. Members are stretched about their
+median by it; ranks of members stay, and so does the dependence between cells.
 
-What it promises is marginal: coverage over all targets of a bin, not in every weather. It is off unless asked for, and maps that had it say so.
+What it promises is marginal: coverage over all targets of a bin, not in every weather. It is off unless asked for,
+and maps that had it say so.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,7 +51,7 @@ class Recalibration:
     def attributes(self) -> dict[str, Any]:
         """What the maps say of it."""
         return {
-            "recalibrated": f"marginal: split-conformal stretch of spread at level {self.level:g} by distance to the sensor",
+            "recalibrated": f"marginal: split-conformal stretch at level {self.level:g} by distance to the sensor",
             "recalibration_scales": list(self.scales),
             "recalibration_edges_cells": [edge if math.isfinite(edge) else 1e9 for edge in self.edges],
         }
@@ -73,13 +77,11 @@ def fit_recalibration(
     low, median, high = np.quantile(members[:, mask], [(1 - level) / 2, 0.5, (1 + level) / 2], axis=0)
     y = values[mask]
     tiny = 1e-9 * (np.abs(median) + 1)  # a pinned cell has no width
-    stretch = np.maximum(
-        (y - median) / np.maximum(high - median, tiny), (median - y) / np.maximum(median - low, tiny)
-    )
+    stretch = np.maximum((y - median) / np.maximum(high - median, tiny), (median - y) / np.maximum(median - low, tiny))
     where = np.broadcast_to(distance[:, None], mask.shape)[mask]
     together = conformal_quantile(stretch, level)
     scales, counts = [], []
-    for lower, upper in zip(EDGES[:-1], EDGES[1:], strict=True):
+    for lower, upper in pairwise(EDGES):
         here = stretch[(where >= lower) & (where < upper)]
         counts.append(len(here))
         scales.append(conformal_quantile(here, level) if len(here) >= FEWEST else together)

@@ -33,9 +33,7 @@ from .noise import Noise
 from .schedule import Schedule
 
 Denoiser = Callable[[Tensor, float], Tensor]  # x_tau (K, B, ...), tau -> eps_hat (K, B, ...)
-Sampler = Callable[
-    [Denoiser, Schedule, Noise, Sequence[int]], Tensor
-]  # ..., shape of one state -> (K, B, *shape)
+Sampler = Callable[[Denoiser, Schedule, Noise, Sequence[int]], Tensor]  # ..., shape of one state -> (K, B, *shape)
 
 
 def leading(schedule: Schedule, steps: int) -> Tensor:  # (steps + 1,) float64

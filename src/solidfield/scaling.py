@@ -34,9 +34,7 @@ class Scaling:
         count = _sums(store, indices, lambda values, channel: np.ones_like(values))
         for variable, n in zip(store.variables, count, strict=True):
             if n == 0:
-                raise SolidError(
-                    f"variable '{variable}' has no reading in the training examples; leave it out"
-                )
+                raise SolidError(f"variable '{variable}' has no reading in the training examples; leave it out")
         mean = _sums(store, indices, lambda values, channel: values) / count
         std = np.sqrt(_sums(store, indices, lambda values, channel: (values - mean[channel]) ** 2) / count)
         for variable, centre, width in zip(store.variables, mean, std, strict=True):

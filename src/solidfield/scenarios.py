@@ -127,9 +127,7 @@ def _check(pattern: str, amount: float, regime: str, overlap: float, block: int)
     if pattern == "random" and not 0 < amount <= 1:
         raise SolidError(f"amount {amount:g} of the random pattern is a density; give a number in (0, 1]")
     if pattern == "block" and (amount < 1 or amount != int(amount)):
-        raise SolidError(
-            f"amount {amount:g} of the block pattern is a number of blocks; give a whole number from 1"
-        )
+        raise SolidError(f"amount {amount:g} of the block pattern is a number of blocks; give a whole number from 1")
     if not 0 <= overlap <= 1:
         raise SolidError(f"overlap {overlap:g} is a share; give a number from 0 to 1")
     if block < 1:

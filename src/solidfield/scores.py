@@ -109,15 +109,11 @@ def score(
         raise SolidError(f"ensemble {x.shape} does not fit truth {y.shape}; make it (members, N, C, H, W)")
     C = y.shape[1]
     if len(names) != C:
-        raise SolidError(
-            f"{len(names)} variable names ({', '.join(names)}) for {C} channels; give one for each"
-        )
+        raise SolidError(f"{len(names)} variable names ({', '.join(names)}) for {C} channels; give one for each")
     stds = np.broadcast_to(np.asarray(std, dtype=np.float64), (C,))
     if not (stds > 0).all():
         raise SolidError(f"field standard deviation {stds.tolist()} must be positive; is the field constant?")
-    masks = {
-        name: _spread_over(mask, y.shape, f"region '{name}'").astype(bool) for name, mask in where.items()
-    }
+    masks = {name: _spread_over(mask, y.shape, f"region '{name}'").astype(bool) for name, mask in where.items()}
     far = None if distance is None else _spread_over(distance, y.shape, "distance")
     variables: dict[str, Any] = {}
     for c, name in enumerate(names):
@@ -131,9 +127,7 @@ def score(
                 region: _region(select(members, values, mask), unit, levels, seed) if mask.any() else None
                 for region, mask in here.items()
             },
-            "structure": None
-            if grid is None
-            else _structure(members, values, grid, unit, periodic, block, seed),
+            "structure": None if grid is None else _structure(members, values, grid, unit, periodic, block, seed),
             "by_distance": None
             if far is None or not np.isfinite(far[:, c][known]).any()
             else by_distance(members, values, far[:, c], edges, known, max(levels)),
@@ -184,9 +178,7 @@ def _reliability(
     place = ranks(cells)
     inside = {level: cells.per_case(covered(*place, K, level)) for level in levels}
     return {
-        "coverage": {
-            str(level): bootstrap(inside[level], seed) if resolved(K, level) else None for level in levels
-        },
+        "coverage": {str(level): bootstrap(inside[level], seed) if resolved(K, level) else None for level in levels},
         "spread": np.sqrt((K + 1) / K * cells.mean(variance)),
         "spread_skill": _spread_skill(cells, error, variance, seed),
         "correlation": correlate(cells, error, variance),

@@ -132,8 +132,7 @@ def _check(model: Forecaster, store: PairStore, config: TrainConfig) -> None:
         )
     if model.leaks and not store.leaks:
         raise SolidError(
-            f"'{model.name}' run as oracle needs dense truth and {store.path} has readings only; "
-            "observe with oracle on"
+            f"'{model.name}' run as oracle needs dense truth and {store.path} has readings only; observe with oracle on"
         )
     if config.minutes is None and config.warmup >= config.steps:
         raise SolidError(
@@ -155,16 +154,14 @@ def _fit(session: Session, model: Fitted) -> tuple[TrainResult, Mapping[str, Ten
 
 
 def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Give the finished model held-out examples to estimate what its loss did not see; training ones if there are none."""
+    """Give the finished model held-out examples (training ones if there are none) for what its loss did not see."""
     store, batch = session.store, session.config.batch
     model.load_state_dict(weights)
     split = "train" if session.held_out is None else "validation"
     indices = store.split(split)
     chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
     chunks = (chosen[start : start + batch] for start in range(0, len(chosen), batch))
-    model.eval().conclude(
-        session.scaling.standardise(store.batch(chunk)).to(session.fabric.device) for chunk in chunks
-    )
+    model.eval().conclude(session.scaling.standardise(store.batch(chunk)).to(session.fabric.device) for chunk in chunks)
     return model.state_dict()
 
 

@@ -1,13 +1,15 @@
 """`solid bench flow`: the schemes and kriging on turbulence, one step of 0.4 time units ahead, 10 % observed.
 
-The world is the laptop scale of the studies: a periodic box of side pi, 32 x 32 cells, random masks per example. Every scheme has the same wall time
-to train on both cores; kriging has the same training examples. Truth is opened only to judge.
+The world is the laptop scale of the studies: a periodic box of side pi, 32 x 32 cells, random masks per example.
+Every scheme has the same wall time to train on both cores; kriging has the same training examples. Truth is opened
+only to judge.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ def run_flow(
     judge = Judge(store, chosen, truth)
     results: dict[str, Any] = {}
     for name in schemes:
-        note = None if report is None else lambda progress, name=name: report(name, progress)
+        note = None if report is None else partial(report, name)
         run = trained(scheme(name), store, out / name, minutes, seed, note)
         entry = summary(judge.score(members_of(run, source, members, seed)))
         entry["cost_of_100_members"] = sampling_cost(run.model, run.scaling.standardise(source))

@@ -1,13 +1,16 @@
 """`solid bench gaussian`: every scheme against the exact posterior of the Gaussian world.
 
-For each lead and scheme: train on sparse pairs within the budget, draw ensembles of held-out scenes, and compare with the closed form. A ratio
-of 1 is perfect everywhere; error bars resample scenes. The exact posterior's own members are scored by the same code (`exact`), which shows
-what a finite ensemble and a finite number of scenes can show.
+For each lead and scheme: train on sparse pairs within the budget, draw ensembles of held-out scenes, and compare
+with the closed form. A ratio of 1 is perfect everywhere; error bars resample scenes. The exact posterior's own
+members are scored by the same code (`exact`), which shows what a finite ensemble and a finite number of scenes can
+show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +52,7 @@ def run_gaussian(
         path = out / f"pairs-lead{lead}.zarr"
         sensors = Scenario("random", 0.1, "instance")
         if not path.exists():
-            observe(
-                truth, path, sensors, leads=(lead,), validation=0.05, test=scenes / trajectories, oracle=True
-            )
+            observe(truth, path, sensors, leads=(lead,), validation=0.05, test=scenes / trajectories, oracle=True)
         store = open_pairs(path)
         test = store.split("test")
         chosen = test[np.linspace(0, len(test) - 1, scenes).round().astype(int)]
@@ -65,11 +66,7 @@ def run_gaussian(
         draws = numpy_generator(seed, "exact members")
         at_lead = {"exact": judge.compare(np.stack([p.sample(members, draws) for p in exact], axis=1))}
         for name in schemes:
-            note = (
-                None
-                if report is None
-                else lambda progress, name=name: report(f"{name}, lead {lead}", progress)
-            )
+            note = None if report is None else partial(report, f"{name}, lead {lead}")
             run = trained(scheme(name), store, out / f"{name}-lead{lead}", minutes, seed, note)
             entry = judge.compare(members_of(run, source, members, seed)[:, :, 0])
             entry["cost_of_100_members"] = sampling_cost(run.model, run.scaling.standardise(source))
@@ -99,9 +96,7 @@ class Judge:
         self.block_std = np.stack([_block_std(p) for p in exact])
         blocks = block_means(truth, BLOCK)
         zb = (blocks - block_means(self.mean, BLOCK)) / self.block_std
-        self.best_block = self.block_std * (
-            zb * (2 * norm.cdf(zb) - 1) + 2 * norm.pdf(zb) - 1 / np.sqrt(np.pi)
-        )
+        self.best_block = self.block_std * (zb * (2 * norm.cdf(zb) - 1) + 2 * norm.pdf(zb) - 1 / np.sqrt(np.pi))
         draws = numpy_generator(0, "energy of the exact posterior")
         many = np.stack([p.sample(200, draws) for p in exact], axis=1)
         self.best_energy = energy_scores(select(many.astype(np.float32), truth.astype(np.float32)))
@@ -124,7 +119,7 @@ class Judge:
         return {
             "crps": ratio(_means(crps, free), _means(self.best, free)),
             "spread": ratio(_means(spread, free), _means(self.std, free)),
-            "spread_correlation": bootstrap([np.corrcoef(a[m], b[m])[0, 1] for a, b, m in zip(spread, self.std, free, strict=True)])._asdict(),
+            "spread_correlation": bootstrap(_correlations(spread, self.std, free))._asdict(),
             "coverage": bootstrap(_means(inside, free))._asdict(),
             "block_crps": ratio(block_crps.mean((1, 2)), self.best_block.mean((1, 2))),
             "block_spread": ratio(block_spread.mean((1, 2)), self.block_std.mean((1, 2))),
@@ -146,17 +141,17 @@ class Judge:
 
 def ratio(values: np.ndarray, best: np.ndarray) -> dict[str, float]:  # (N,), (N,)
     """Ratio of the means over scenes, with an error bar from resampling scenes; scenes without cells are left out."""
-    return bootstrap(
-        np.stack([values, best], axis=1), of=lambda means: means[..., 0] / means[..., 1]
-    )._asdict()
+    return bootstrap(np.stack([values, best], axis=1), of=lambda means: means[..., 0] / means[..., 1])._asdict()
 
 
-def _means(
-    values: np.ndarray, mask: np.ndarray
-) -> np.ndarray:  # (N, H, W) twice -> (N,), NaN where the mask is empty
+def _means(values: np.ndarray, mask: np.ndarray) -> np.ndarray:  # (N, H, W) twice -> (N,), NaN where the mask is empty
     count = mask.sum((1, 2))
     total = np.where(mask, values, 0.0).sum((1, 2))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _correlations(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray:  # (N, H, W) each -> (N,)
+    return np.array([np.corrcoef(x[m], y[m])[0, 1] for x, y, m in zip(a, b, mask, strict=True)])
 
 
 def _block_std(posterior: Posterior) -> np.ndarray:  # (H / b, W / b)
@@ -179,6 +174,6 @@ def _bands(ensemble: np.ndarray, truth: np.ndarray) -> list[dict[str, float]]:
     edges = np.geomspace(max(k[1], 1e-9), k[-1] * 1.0001, 5)
     return [
         {"from": float(a), "to": float(b), "power": float(mine[here].sum() / true[here].sum())}
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in pairwise(edges)
         if (here := (k >= a) & (k < b)).any()
     ]

@@ -17,9 +17,7 @@ import torch
 
 def provenance(command: str, seed: int) -> dict[str, Any]:
     """Command, seed, commit, versions, machine and date of a result."""
-    git = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
-    )
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
     return {
         "command": command,
         "seed": seed,

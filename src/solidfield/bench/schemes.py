@@ -1,7 +1,7 @@
 """The schemes that are compared: one network size, one budget, one data set, and what differs between them.
 
-`solid-paper` is the strict reading of the paper (x_tau zero off M_o); `oracle` is its literal one and leaks. Both see the same wrap-around,
-dropout, rolls and learning-rate schedule as `solid`, so that what is left is the scheme.
+`solid-paper` is the strict reading of the paper (x_tau zero off M_o); `oracle` is its literal one and leaks. Both
+see the same wrap-around, dropout, rolls and learning-rate schedule as `solid`, so that what is left is the scheme.
 """
 
 from __future__ import annotations

@@ -16,9 +16,7 @@ from . import show
 
 app = typer.Typer(help="Studies: train schemes side by side, measure, store.", no_args_is_help=True)
 
-Work = Annotated[
-    Path, typer.Option(help="Where data and runs are kept, so that an interrupted study goes on.")
-]
+Work = Annotated[Path, typer.Option(help="Where data and runs are kept, so that an interrupted study goes on.")]
 Out = Annotated[Path, typer.Option(help="The JSON file of results.")]
 Schemes = Annotated[str, typer.Option(help="Comma-separated; see docs/heart.md.")]
 Minutes = Annotated[float, typer.Option(help="Training budget of each scheme, wall time on this machine.")]

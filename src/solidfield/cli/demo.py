@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from ..config import load_config
-from ..evaluate import RIVALS, evaluate as evaluate_maps
+from ..evaluate import RIVALS
+from ..evaluate import evaluate as evaluate_maps
 from ..maps import save_maps
 from ..pairs import observe as observe_truth
 from ..predict import predict_examples
@@ -24,18 +25,16 @@ from .train import run_training
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for everything the demo makes; its run is made anew.")
-    ] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for everything the demo makes; its run is made anew.")] = Path(
+        "demo"
+    ),
     preset: show.PresetOption = "laptop",
     settings: show.SetOption = [],  # noqa: B006
 ) -> None:
     """Simulate a turbulent flow, observe 10 % of it, train on the readings alone, predict, evaluate, draw."""
     config = load_config(preset, tuple(settings))
     world, scenario = config.world, config.scenario
-    with show.progress(
-        "simulating", f"{world.trajectories} trajectories, {world.grid} x {world.grid}"
-    ) as update:
+    with show.progress("simulating", f"{world.trajectories} trajectories, {world.grid} x {world.grid}") as update:
         truth = write_truth(make_world(world), out / "truth.zarr", world.trajectories, progress=update)
     store = observe_truth(
         truth,

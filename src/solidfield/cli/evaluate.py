@@ -11,7 +11,8 @@ import typer
 import xarray as xr
 
 from .. import plot
-from ..evaluate import RIVALS, Judge, evaluate as evaluate_maps
+from ..evaluate import RIVALS, Judge
+from ..evaluate import evaluate as evaluate_maps
 from ..maps import open_maps
 from ..pairs import PairStore, open_pairs
 from ..worlds import Truth, open_truth
@@ -23,9 +24,7 @@ def evaluate(
     pairs: Annotated[Path, typer.Argument(help="The pair store they were predicted from.")],
     out: Annotated[Path, typer.Argument(help="Folder for scores.json and figures.")],
     truth: Annotated[Path | None, typer.Option(help="The truth store, where there is one.")] = None,
-    rival: Annotated[
-        list[str] | None, typer.Option(help="Closed-form models to compare with; repeatable.")
-    ] = None,
+    rival: Annotated[list[str] | None, typer.Option(help="Closed-form models to compare with; repeatable.")] = None,
     json: show.JsonOption = False,
 ) -> None:
     """Score maps against held-out readings, and against the truth where it is simulated."""

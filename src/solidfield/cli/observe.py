@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from ..config import load_config
-from ..pairs import PairStore, observe as observe_truth
+from ..pairs import PairStore
+from ..pairs import observe as observe_truth
 from ..worlds import open_truth
 from . import show
 
@@ -24,15 +25,11 @@ def observe(
     regime: Annotated[
         Literal["global", "instance"] | None, typer.Option(help="One mask for all, or one per example.")
     ] = None,
-    overlap: Annotated[
-        float | None, typer.Option(help="Share of the cells that are source and target.")
-    ] = None,
+    overlap: Annotated[float | None, typer.Option(help="Share of the cells that are source and target.")] = None,
     lead: Annotated[list[int] | None, typer.Option(help="0 reconstructs, 1 forecasts; repeatable.")] = None,
     obs_std: Annotated[float, typer.Option(help="Error of a reading, in the units of the field.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of the masks and of the reading errors.")] = None,
-    oracle: Annotated[
-        bool, typer.Option(help="Also store dense targets: leaking, for comparisons only.")
-    ] = False,
+    oracle: Annotated[bool, typer.Option(help="Also store dense targets: leaking, for comparisons only.")] = False,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:
@@ -65,9 +62,7 @@ def observe(
             progress=update,
         )
     if json:
-        show.as_json(
-            {"out": str(out), "examples": len(store), "readings": store.readings(), "leaks": store.leaks}
-        )
+        show.as_json({"out": str(out), "examples": len(store), "readings": store.readings(), "leaks": store.leaks})
     else:
         show.line("observing", describe(store, config.pattern, config.amount, config.regime))
 

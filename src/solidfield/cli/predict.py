@@ -25,9 +25,7 @@ def predict(
     split: Annotated[str, typer.Option(help="test, between (odd frames), validation or train.")] = "test",
     members: Annotated[int | None, typer.Option(help="Of the ensemble.")] = None,
     steps: Annotated[int | None, typer.Option(help="Leads of a rollout.")] = None,
-    scenes: Annotated[
-        int | None, typer.Option(help="How many examples, spread evenly over the split.")
-    ] = None,
+    scenes: Annotated[int | None, typer.Option(help="How many examples, spread evenly over the split.")] = None,
     lead: Annotated[int | None, typer.Option(help="0 or 1; needed where the store has both.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same members.")] = None,
     max_memory: Annotated[float | None, typer.Option(help="GiB that drawing may take.")] = None,
@@ -68,9 +66,7 @@ def predict(
         )
     save_maps(maps, out)
     if json:
-        show.as_json(
-            {"out": str(out), "scenes": len(scene_list), "members": config.members, "leaks": loaded.leaks}
-        )
+        show.as_json({"out": str(out), "scenes": len(scene_list), "members": config.members, "leaks": loaded.leaks})
     else:
         show.line("maps", f"{out}{'   (oracle: leaks dense truth)' if loaded.leaks else ''}")
 
@@ -84,15 +80,11 @@ def choose_scenes(store: PairStore, split: str, config: PredictConfig, lead: int
     wanted = leads[0] if lead is None else lead
     indices = indices[store.columns["lead"][indices] == wanted]
     if len(indices) == 0:
-        raise SolidError(
-            f"{store.path} has no {split} example of lead {wanted}; it has leads {leads.tolist()}"
-        )
+        raise SolidError(f"{store.path} has no {split} example of lead {wanted}; it has leads {leads.tolist()}")
     last = _last_frame(store, config.steps)
     indices = indices[store.columns["frame_target"][indices] <= last]
     if len(indices) == 0:
-        raise SolidError(
-            f"no scene of {store.path} has {config.steps} leads of truth after it; ask for fewer steps"
-        )
+        raise SolidError(f"no scene of {store.path} has {config.steps} leads of truth after it; ask for fewer steps")
     count = min(len(indices), config.scenes or len(indices))
     return indices[np.linspace(0, len(indices) - 1, count).round().astype(int)]
 

@@ -11,9 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-PresetOption = Annotated[
-    str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")
-]
+PresetOption = Annotated[str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")]
 SetOption = Annotated[
     list[str],
     typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable."),

@@ -19,9 +19,7 @@ def simulate(
     preset: show.PresetOption = "laptop",
     trajectories: Annotated[int | None, typer.Option(help="How many.")] = None,
     grid: Annotated[int | None, typer.Option(help="Cells along each axis.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Each trajectory is a function of (seed, its number).")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Each trajectory is a function of (seed, its number).")] = None,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:
@@ -36,9 +34,7 @@ def simulate(
     ) as update:
         truth = write_truth(make_world(config), out, config.trajectories, progress=update)
     if json:
-        show.as_json(
-            {"out": str(out), "trajectories": truth.count, "frames": truth.frames, "world": truth.world}
-        )
+        show.as_json({"out": str(out), "trajectories": truth.count, "frames": truth.frames, "world": truth.world})
 
 
 def make_world(config: WorldConfig) -> World:

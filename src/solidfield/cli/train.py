@@ -12,7 +12,8 @@ from ..forecast import Spec
 from ..keys import key
 from ..models import build
 from ..pairs import PairStore, open_pairs
-from ..train import Progress, TrainResult, train as train_model
+from ..train import Progress, TrainResult
+from ..train import train as train_model
 from . import show
 
 
@@ -25,9 +26,7 @@ def train(
     minutes: Annotated[float | None, typer.Option(help="A budget of wall time instead of steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same weights.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted run.")] = False,
-    oracle: Annotated[
-        bool, typer.Option(help="solid-paper only: noise the dense target. Leaks; labelled.")
-    ] = False,
+    oracle: Annotated[bool, typer.Option(help="solid-paper only: noise the dense target. Leaks; labelled.")] = False,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:
@@ -50,9 +49,7 @@ def train(
         show.line("trained", f"{result.steps:,} steps ({result.stopped}){crps}; run folder {out}")
 
 
-def run_training(
-    store: PairStore, out: Path, config: Config, resume: bool = False, quiet: bool = False
-) -> TrainResult:
+def run_training(store: PairStore, out: Path, config: Config, resume: bool = False, quiet: bool = False) -> TrainResult:
     """Build the model of the configuration and train it, with a live bar."""
     import torch
 
@@ -61,9 +58,7 @@ def run_training(
         torch.manual_seed(key(config.train.seed, "weights"))  # initial weights are a function of the seed
         model = build(config.model.name, Spec(store.grid, len(store.variables)), options)
     label = config.model.name + (" (oracle: leaks dense truth)" if model.leaks else "")
-    with show.progress(
-        "training", f"{label}, {model.parameter_count() / 1e6:.2g} M parameters", quiet
-    ) as update:
+    with show.progress("training", f"{label}, {model.parameter_count() / 1e6:.2g} M parameters", quiet) as update:
 
         def report(progress: Progress) -> None:
             crps = "" if progress.crps is None else f"  validation CRPS {progress.crps:.3f}"

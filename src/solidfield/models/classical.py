@@ -130,9 +130,7 @@ class InverseDistance(Fitted):
         self.powers = torch.tensor(self.POWERS)[best]
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        field = _by_lead(
-            source, lambda q: partial(inverse_distance, power=q), self.leads, self.powers, self.spec
-        )
+        field = _by_lead(source, lambda q: partial(inverse_distance, power=q), self.leads, self.powers, self.spec)
         return _repeat(field, members)
 
 
@@ -165,9 +163,7 @@ class RadialBasis(Fitted):
         self.smoothings = torch.tensor(self.SMOOTHINGS)[best]
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        field = _by_lead(
-            source, lambda q: partial(radial_basis, smoothing=q), self.leads, self.smoothings, self.spec
-        )
+        field = _by_lead(source, lambda q: partial(radial_basis, smoothing=q), self.leads, self.smoothings, self.spec)
         return _repeat(field, members)
 
 

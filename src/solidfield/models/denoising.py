@@ -48,9 +48,7 @@ class Denoising(Forecaster):
         if lam < 0:
             raise SolidError(f"lam {lam} must not be negative; the paper uses 0.05 to 0.1, 0 switches it off")
         if clip <= 0:
-            raise SolidError(
-                f"clip {clip} must be positive, in standard deviations of the data; inf for none"
-            )
+            raise SolidError(f"clip {clip} must be positive, in standard deviations of the data; inf for none")
         self.schedule = schedule(schedule_name)
         self.sampler = sampler(sampler_name, steps)
         self.lam = lam
@@ -73,13 +71,9 @@ class Denoising(Forecaster):
 
     def loss(self, pair: Pair | OraclePair, generator: torch.Generator) -> Tensor:
         if self.leaks and not isinstance(pair, OraclePair):
-            raise SolidError(
-                f"{self.name} as oracle needs dense simulated targets, got sparse ones; set oracle=false"
-            )
+            raise SolidError(f"{self.name} as oracle needs dense simulated targets, got sparse ones; set oracle=false")
         if isinstance(pair, OraclePair) and not self.leaks:
-            raise SolidError(
-                f"{self.name} is strict but was given dense targets; give sparse pairs or set oracle=true"
-            )
+            raise SolidError(f"{self.name} is strict but was given dense targets; give sparse pairs or set oracle=true")
         sparse = pair.pair if isinstance(pair, OraclePair) else pair
         x_0 = pair.dense if isinstance(pair, OraclePair) else sparse.target.values
         source, m_o = sparse.source, sparse.target.mask

@@ -43,9 +43,7 @@ class FieldDenoising(Denoising):
 
     def loss(self, pair: Pair | OraclePair, generator: torch.Generator) -> Tensor:
         if isinstance(pair, OraclePair):
-            raise SolidError(
-                f"{self.name} learns from sparse targets only, got dense ones; give sparse pairs"
-            )
+            raise SolidError(f"{self.name} learns from sparse targets only, got dense ones; give sparse pairs")
         x_0, m_o = pair.target.values, pair.target.mask
         tau = draw_tau(len(x_0), self.schedule, generator).to(x_0.device)
         white = torch.randn(x_0.shape, generator=generator, dtype=x_0.dtype).to(x_0.device)

@@ -132,9 +132,7 @@ class PointUNet(nn.Module):
     ):
         super().__init__()
         self.embedding = embedding
-        self.embed = nn.Sequential(
-            nn.Linear(embedding, embedding), nn.GELU(), nn.Linear(embedding, embedding)
-        )
+        self.embed = nn.Sequential(nn.Linear(embedding, embedding), nn.GELU(), nn.Linear(embedding, embedding))
         self.lift = nn.Conv2d(inputs, width, 1)
         # How many cells of the set are near; fixed, and counted with the weights as in the reference.
         self.box = nn.Parameter(torch.full((1, 1, kernel, kernel), 1.0 / kernel**2), requires_grad=False)

@@ -160,9 +160,7 @@ class Stage(nn.Module):
         parts = [embedding] if x is None else [enlarge(x, self.shape), embedding]
         if self.local:
             pairs = zip(self.local, self.levels, strict=True)
-            parts.append(
-                sum((self._at(project(features[level]), level) for project, level in pairs), torch.zeros(()))
-            )
+            parts.append(sum((self._at(project(features[level]), level) for project, level in pairs), torch.zeros(())))
         h = torch.cat(parts, dim=1).flatten(2)  # (B, i, cells)
         for layer in self.layers:
             h = leaky(layer(h, w))

@@ -82,9 +82,7 @@ class Kriging(Fitted):
         for mean in (constant, shaped) if bool((shaped != constant).any()) else (constant,):
             level = mean.to(x.dtype)
             centred = Pair(Source.of(x - level, m, pair.source.lead), Target.of(y - level, n))
-            guess, score = refine(
-                moments(centred, self.spec.grid, self.obs_std**2), centred, self.obs_std**2, 2
-            )
+            guess, score = refine(moments(centred, self.spec.grid, self.obs_std**2), centred, self.obs_std**2, 2)
             trials.append((score, mean, guess, centred))
         _, mean, guess, centred = max(trials, key=lambda trial: trial[0])
         return mean, refine(guess, centred, self.obs_std**2)[0]
@@ -105,9 +103,7 @@ class Kriging(Fitted):
         """The exact law of each cell, in closed form."""
         shape = source.values.shape
         laws = [law(self._query(source, b, c)) for b in range(shape[0]) for c in range(shape[1])]
-        mean, std = (
-            torch.stack(column).reshape(shape).to(source.values.dtype) for column in zip(*laws, strict=True)
-        )
+        mean, std = (torch.stack(column).reshape(shape).to(source.values.dtype) for column in zip(*laws, strict=True))
         return mean, std
 
     def _query(self, source: Source, b: int, c: int) -> Query:

@@ -146,9 +146,7 @@ class GalerkinCross(nn.Module):
     ) -> Tensor:  # (B, N_q, dim)
         q = split_heads(self.to_q(z), self.heads)
         k, v = (split_heads(t, self.heads) for t in self.to_kv(x).chunk(2, dim=-1))
-        return self.to_out(
-            join_heads(galerkin_attention(q, k, v, z_positions, x_positions, keys, self.scale))
-        )
+        return self.to_out(join_heads(galerkin_attention(q, k, v, z_positions, x_positions, keys, self.scale)))
 
 
 def galerkin_attention(

@@ -40,8 +40,7 @@ PLACE_SCALE, LEAD_SCALE = (
 class OmniField(Regression):
     name = "omnifield"
     reference = (
-        "Valencia et al., OmniField: Conditioned neural fields for robust multimodal spatiotemporal "
-        "learning, ICLR 2026"
+        "Valencia et al., OmniField: Conditioned neural fields for robust multimodal spatiotemporal learning, ICLR 2026"
     )
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
         "smoke": {
@@ -95,9 +94,7 @@ class OmniField(Regression):
         self.token = nn.Sequential(
             nn.Linear(input_width(spec, self.flags) + 2, token), nn.GELU(), nn.Linear(token, token)
         )
-        self.stages = nn.ModuleList(
-            Stage(width, latents, token + 2 * waves, heads, head_dim) for _ in range(stages)
-        )
+        self.stages = nn.ModuleList(Stage(width, latents, token + 2 * waves, heads, head_dim) for _ in range(stages))
         self.feedback = nn.ModuleList(nn.Linear(width, latents * width) for _ in range(stages - 1))
         self.trunk = nn.Sequential(*(SelfBlock(width, heads[1], head_dim) for _ in range(trunk)))
         self.answer = Attention(query, heads[0], head_dim, context_dim=width)

@@ -36,7 +36,7 @@ def query_channels(
 
 
 def in_patches(network: nn.Module, x: Tensor, patch: int) -> Tensor:  # (B, C, H, W) -> (B, C', H, W)
-    """Run a network on blocks of patch x patch cells; a ragged edge is filled with zeros, which say "not measured"."""
+    """Run a network on blocks of patch x patch cells; a ragged edge is filled with zeros: not measured."""
     height, width = x.shape[-2:]
     x = F.pad(x, (0, -width % patch, 0, -height % patch))
     y = F.pixel_shuffle(network(F.pixel_unshuffle(x, patch)), patch)
@@ -44,7 +44,7 @@ def in_patches(network: nn.Module, x: Tensor, patch: int) -> Tensor:  # (B, C, H
 
 
 def coordinate_channels(grid: Grid) -> Tensor:  # (E, H, W)
-    """Where a cell is: waves of 1, 2 and 4 periods along an axis that wraps, a ramp from -1 to 1 along one that does not."""
+    """Where a cell is: waves of 1, 2 and 4 periods along an axis that wraps, a ramp from -1 to 1 along another."""
     channels: list[Tensor] = []
     for axis, (n, wraps) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
         position = torch.arange(n) / n

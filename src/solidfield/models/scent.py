@@ -115,9 +115,7 @@ class Scent(Regression):
         queries = tokens_at(known_channels(source, self.spec), everywhere(source, cells), self.coordinates)
         lead = source.lead[:, None, None].to(inputs.dtype) / HORIZON  # (B, 1, 1)
 
-        tokens = torch.cat(
-            [*self.codes(sensors, lead), self.value(sensors.features)], dim=-1
-        )  # (B, N, token)
+        tokens = torch.cat([*self.codes(sensors, lead), self.value(sensors.features)], dim=-1)  # (B, N, token)
         choice = random_reads(sensors, self.reads, generator)
         for layer in self.context:
             tokens = layer(tokens, sensors.keys, choice)
@@ -139,9 +137,7 @@ class Scent(Regression):
         return place, time.expand(-1, place.shape[1], -1)
 
 
-def random_reads(
-    sensors: Tokens, reads: int, generator: torch.Generator | None
-) -> Tensor | None:  # (B, N, S)
+def random_reads(sensors: Tokens, reads: int, generator: torch.Generator | None) -> Tensor | None:  # (B, N, S)
     """The real tokens that each slot reads, drawn with replacement; None: all, if few or not training."""
     slots = sensors.keys.shape[1]
     if generator is None or slots <= reads:

@@ -5,11 +5,12 @@
     z     ~ copula(f, M_i)                                       latent fields with N(0, 1) marginals (`copula.py`)
 
 Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objective. Departures, and why:
-- the paper's denoiser reads x_tau at every cell, which is unknown off M_o; ours reads it at its own cell only, so training and
-  sampling meet the same distribution and nothing leaks (docs/heart.md measures what the alternatives cost);
+- the paper's denoiser reads x_tau at every cell, which is unknown off M_o; ours reads it at its own cell only, so
+  training and sampling meet the same distribution and nothing leaks (docs/heart.md measures what the alternatives
+  cost);
 - the expensive network does not see tau and runs once per query, not fifty times per member;
-- at lead 0 the reading of a sensor is known: it is supervised, and pinned in every member (within `obs_std` of it where the
-  readings have an error).
+- at lead 0 the reading of a sensor is known: it is supervised, and pinned in every member (within `obs_std` of it
+  where the readings have an error).
 """
 
 from __future__ import annotations
@@ -98,9 +99,7 @@ class Solid(Forecaster):
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
         source, target = pair.source, pair.target
-        known = (
-            source.mask & (source.lead == 0)[:, None, None, None]
-        )  # a sensor's reading is also a target now
+        known = source.mask & (source.lead == 0)[:, None, None, None]  # a sensor's reading is also a target now
         mask = target.mask | known
         values = torch.where(target.mask, target.values, source.values)
         b, c, y, x = mask.nonzero(as_tuple=True)

@@ -1,12 +1,15 @@
-"""`solid-onepass`: a generator that maps (noise, X_c, M_i) to a field in one pass, scored where targets were observed.
+"""`solid-onepass`: a generator that maps (noise, X_c, M_i) to a field in one pass, scored where targets were
+observed.
 
-    x_k = G(w_k, X_c, M_i),    L = mean over scales b of  CRPS_alpha({block mean_b of x_k on M_o}, block mean_b of the target on M_o)
+    x_k = G(w_k, X_c, M_i)
+    L   = mean over scales b of CRPS_alpha({block mean_b of x_k on M_o}, block mean_b of the target on M_o)
 
-A block mean is taken over the observed targets inside the block, for the members and for the target alike, so a coarse scale
-teaches how cells move together without a value off M_o. CRPS_alpha mixes the fair estimator (alpha) with the plain one (1 - alpha).
+A block mean is taken over the observed targets inside the block, for the members and for the target alike, so a
+coarse scale teaches how cells move together without a value off M_o. CRPS_alpha mixes the fair estimator (alpha)
+with the plain one (1 - alpha).
 
-Reference: this project; the loss is the almost fair CRPS of Lang et al. 2024 (AIFS-CRPS) on sparse targets. Departures: masked,
-and on several scales.
+Reference: this project; the loss is the almost fair CRPS of Lang et al. 2024 (AIFS-CRPS) on sparse targets.
+Departures: masked, and on several scales.
 """
 
 from __future__ import annotations
@@ -74,9 +77,9 @@ class SolidOnepass(Forecaster):
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
         source, target = pair.source, pair.target
-        white = torch.randn(
-            self.members, len(pair), self.noises, *self.spec.grid.shape, generator=generator
-        ).to(source.values)
+        white = torch.randn(self.members, len(pair), self.noises, *self.spec.grid.shape, generator=generator).to(
+            source.values
+        )
         ensemble = self.fields(source, white)
         scales = [block_crps(ensemble, target.values, target.mask, b, self.alpha) for b in self.scales]
         return torch.stack(scales).mean()

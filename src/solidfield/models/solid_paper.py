@@ -46,8 +46,7 @@ class SolidPaper(Denoising):
         blocks: int = 2,
         attention_levels: Sequence[int] = (2,),
         dropout: float = 0.1,  # the paper's table
-        periodic: bool
-        | str = False,  # False: zeros beyond the edge, as in the paper; "auto": wrap periodic axes
+        periodic: bool | str = False,  # False: zeros beyond the edge, as in the paper; "auto": wrap periodic axes
         coordinates: bool = False,  # tell the network where a cell is; the paper does not
         schedule: str = "linear",  # DDPM's, which the paper follows
         sampler: str = "ddim",
@@ -59,9 +58,7 @@ class SolidPaper(Denoising):
     ):
         super().__init__(spec, schedule, sampler, steps, lam, oracle, temper, clip)
         if periodic not in (False, "auto"):
-            raise SolidError(
-                f"periodic={periodic!r}: choose false (zeros beyond the edge) or 'auto' (the grid's axes)"
-            )
+            raise SolidError(f"periodic={periodic!r}: choose false (zeros beyond the edge) or 'auto' (the grid's axes)")
         place = coordinate_channels(spec.grid) if coordinates else torch.zeros(0, *spec.grid.shape)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor

@@ -129,9 +129,7 @@ class Generator(nn.Module):
         self.layers = nn.ModuleList(Layer(a, b, style) for a, b in zip(before[:-1], table[:-1], strict=True))
         self.head = ModulatedConv(table[-2].channels, table[-1].channels, 1, style, demodulate=False)
         self.bias = nn.Parameter(torch.zeros(table[-1].channels, 1, 1))
-        self.injections = (
-            nn.ModuleList(Injection(b, table[-1].rate, maps) for b in table[:-1]) if maps else None
-        )
+        self.injections = nn.ModuleList(Injection(b, table[-1].rate, maps) for b in table[:-1]) if maps else None
 
     def forward(
         self,

@@ -34,9 +34,7 @@ DEPTH = 2  # poolings
 
 class UNet(Regression):
     name = "unet"
-    reference = (
-        "Ronneberger et al., U-Net: Convolutional networks for biomedical image segmentation, MICCAI 2015"
-    )
+    reference = "Ronneberger et al., U-Net: Convolutional networks for biomedical image segmentation, MICCAI 2015"
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
         "smoke": {"width": 8},
         "laptop": {"width": 32},
@@ -45,9 +43,7 @@ class UNet(Regression):
 
     def __init__(self, spec: Spec, *, mask_channel: bool = False, width: int = 32, periodic: bool = False):
         super().__init__(spec, mask_channel)
-        self.net = PlainUNet(
-            input_width(spec, mask_channel), spec.channels, width, wrapped_axes(spec, periodic)
-        )
+        self.net = PlainUNet(input_width(spec, mask_channel), spec.channels, width, wrapped_axes(spec, periodic))
 
     def forecast(
         self, source: Source, cells: Tensor | None = None, generator: torch.Generator | None = None
@@ -63,9 +59,7 @@ class PlainUNet(nn.Module):
         widths = [width * 2**level for level in range(DEPTH + 1)]
         above = list(reversed(widths[:-1]))
         self.periodic = periodic
-        self.down = nn.ModuleList(
-            Double(i, o, periodic) for i, o in zip([inputs, *widths[:-1]], widths, strict=True)
-        )
+        self.down = nn.ModuleList(Double(i, o, periodic) for i, o in zip([inputs, *widths[:-1]], widths, strict=True))
         self.rise = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, kernel_size=2, stride=2) for w in above)
         self.up = nn.ModuleList(Double(2 * w, w, periodic) for w in above)
         self.head = nn.Conv2d(width, outputs, kernel_size=1)
@@ -90,9 +84,7 @@ class Double(nn.Module):
         super().__init__()
         self.periodic = periodic
         zeros = (int(not periodic[0]), int(not periodic[1]))
-        self.convs = nn.ModuleList(
-            nn.Conv2d(i, outputs, 3, padding=zeros, bias=False) for i in (inputs, outputs)
-        )
+        self.convs = nn.ModuleList(nn.Conv2d(i, outputs, 3, padding=zeros, bias=False) for i in (inputs, outputs))
         self.norms = nn.ModuleList(nn.BatchNorm2d(outputs) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:  # (B, inputs, H, W) -> (B, outputs, H, W)

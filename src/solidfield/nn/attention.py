@@ -35,9 +35,7 @@ def chosen_attention(
 ) -> Tensor:  # (B, heads, N_q, d)
     """Attention in which each query reads its own few keys: cost N_q * S, not N_q * N_k."""
     rows = torch.arange(q.shape[0], device=q.device)[:, None, None]
-    some_k, some_v = (
-        t.transpose(1, 2)[rows, choice].permute(0, 3, 1, 2, 4) for t in (k, v)
-    )  # (B, heads, N_q, S, d)
+    some_k, some_v = (t.transpose(1, 2)[rows, choice].permute(0, 3, 1, 2, 4) for t in (k, v))  # (B, heads, N_q, S, d)
     return F.scaled_dot_product_attention(q[..., None, :], some_k, some_v).squeeze(-2)
 
 
@@ -96,9 +94,7 @@ class SelfBlock(nn.Module):
         self.attention = Attention(dim, heads, head_dim)
         self.feed = feed_forward(dim, factor)
 
-    def forward(
-        self, x: Tensor, keys: Tensor | None = None, choice: Tensor | None = None
-    ) -> Tensor:  # (B, N, dim)
+    def forward(self, x: Tensor, keys: Tensor | None = None, choice: Tensor | None = None) -> Tensor:  # (B, N, dim)
         x = x + self.attention(x, keys=keys, choice=choice)
         return x + self.feed(x)
 

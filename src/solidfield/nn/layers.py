@@ -22,9 +22,7 @@ from torch import Tensor, nn
 from ..errors import SolidError
 
 Axes = tuple[bool, bool]  # is the (y, x) axis periodic?
-FEW_TOKENS = (
-    256  # up to here the explicit (N, N) attention is faster on a CPU, beyond it costs too much memory
-)
+FEW_TOKENS = 256  # up to here the explicit (N, N) attention is faster on a CPU, beyond it costs too much memory
 
 
 def group_norm(channels: int, most: int = 32) -> nn.GroupNorm:
@@ -116,9 +114,7 @@ class Dropout(nn.Module):
 class ResBlock(nn.Module):
     """x + conv(drop(silu(norm(conv(silu(norm(x))) + shift)))), the shift a projection of tau's embedding."""
 
-    def __init__(
-        self, inputs: int, outputs: int, embedding: int | None, dropout: float, periodic: Axes, groups: int
-    ):
+    def __init__(self, inputs: int, outputs: int, embedding: int | None, dropout: float, periodic: Axes, groups: int):
         super().__init__()
         self.norm1 = group_norm(inputs, groups)
         self.conv1 = Conv3(inputs, outputs, periodic)
@@ -149,9 +145,7 @@ class Attention(nn.Module):
     def __init__(self, channels: int, head_dim: int, groups: int):
         super().__init__()
         if channels % head_dim:
-            raise SolidError(
-                f"attention over {channels} channels needs a head_dim that divides it, got {head_dim}"
-            )
+            raise SolidError(f"attention over {channels} channels needs a head_dim that divides it, got {head_dim}")
         self.heads = channels // head_dim
         self.norm = group_norm(channels, groups)
         self.qkv = nn.Linear(channels, 3 * channels)
@@ -163,9 +157,7 @@ class Attention(nn.Module):
         b, c, height, width = x.shape
         n, d = height * width, c // self.heads
         tokens = self.norm(x).view(b, c, n).transpose(1, 2)  # (B, N, C)
-        q, k, v = (
-            self.qkv(tokens).view(b, n, 3, self.heads, d).permute(2, 0, 3, 1, 4)
-        )  # each (B, heads, N, d)
+        q, k, v = self.qkv(tokens).view(b, n, 3, self.heads, d).permute(2, 0, 3, 1, 4)  # each (B, heads, N, d)
         if x.device.type == "cpu" and n <= FEW_TOKENS:
             mixed = torch.softmax((q * d**-0.5) @ k.transpose(-1, -2), dim=-1) @ v
         else:

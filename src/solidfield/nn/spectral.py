@@ -86,9 +86,7 @@ def random_field(spectrum: str, lengthscale: float, alpha: float) -> Gain:
     return gain
 
 
-def low_modes(
-    spectrum: Tensor, modes: tuple[int, int]
-) -> Tensor:  # (..., H, W // 2 + 1) -> (..., m, m' // 2 + 1)
+def low_modes(spectrum: Tensor, modes: tuple[int, int]) -> Tensor:  # (..., H, W // 2 + 1) -> (..., m, m' // 2 + 1)
     """The lowest coefficients of an rfft2: rows 0, 1, .. and then .., -2, -1, of the first columns."""
     upper, lower = _halves(modes[0])
     kept = spectrum[..., : modes[1] // 2 + 1]

@@ -41,9 +41,7 @@ class EqualLinear(nn.Linear):
 class EqualConv(nn.Conv2d):
     """Convolution with equalised weights."""
 
-    def __init__(
-        self, inputs: int, outputs: int, kernel: int, stride: int = 1, padding: int = 0, bias: bool = True
-    ):
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, padding: int = 0, bias: bool = True):
         super().__init__(inputs, outputs, kernel, stride, padding, bias=bias)
         nn.init.normal_(self.weight)
         if self.bias is not None:
@@ -133,9 +131,7 @@ class ConditionEncoder(nn.Module):
         self.trunk = Trunk(channels, widths, shape, kernel=3)
         self.head = EqualLinear(widths[-1] * math.prod(self.trunk.size), condition)
 
-    def forward(
-        self, x: Tensor
-    ) -> tuple[Tensor, list[Tensor]]:  # (B, channels, H, W) -> (B, condition), levels
+    def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:  # (B, channels, H, W) -> (B, condition), levels
         levels = self.trunk(x)
         return self.head(levels[-1].flatten(1)), levels
 

@@ -43,9 +43,7 @@ class UNet(nn.Module):
         if base < 2 or base % 2 or not multipliers or blocks < 1:
             raise SolidError(f"a UNet needs an even base and at least one level and block, got base {base}")
         if any(not 0 <= level < len(multipliers) for level in attention_levels):
-            raise SolidError(
-                f"attention_levels {list(attention_levels)} must be among 0..{len(multipliers) - 1}"
-            )
+            raise SolidError(f"attention_levels {list(attention_levels)} must be among 0..{len(multipliers) - 1}")
         self.base, self.periodic, self.multiple = base, periodic, 2 ** (len(multipliers) - 1)
         embedding = 4 * base if time else None
         widths = [base * m for m in multipliers]

@@ -60,9 +60,7 @@ class NavierStokes:
     wavenumber: float = 4.0  # k of the forcing; a whole number of its periods must fit the box
     alpha: float = 2.5  # smoothness of the initial field
     tau: float = 3.0  # inverse length of the initial field
-    solver_grid: int | None = (
-        None  # M; None: the smallest fast size that keeps every mode the stored grid can show
-    )
+    solver_grid: int | None = None  # M; None: the smallest fast size that keeps every mode the stored grid can show
     step: float | None = None  # the longest time step; None: automatic, see `longest_step`
 
     def __post_init__(self) -> None:
@@ -151,21 +149,15 @@ class NavierStokes:
         """The trajectories with these indices, each the same in whatever company it is computed."""
 
         def initial(name: int, modes: Modes) -> np.ndarray:  # (M, 2 C)
-            return random_state(
-                numpy_generator(self.seed, "navier-stokes", name), modes, self.alpha, self.tau
-            )
+            return random_state(numpy_generator(self.seed, "navier-stokes", name), modes, self.alpha, self.tau)
 
         return _simulate(self, [int(index) for index in indices], initial, np.float32)[:, :, None]
 
     def evolve(self, initial: np.ndarray) -> np.ndarray:  # (n, H, W) -> (n, F, H, W) float64
         """Trajectories from given fields of vorticity; a mean is dropped: the periodic flow has none."""
         if initial.ndim != 3 or initial.shape[1:] != self.grid.shape:
-            raise SolidError(
-                f"initial vorticity has shape {initial.shape}, expected (n, {self.cells}, {self.cells})"
-            )
-        return _simulate(
-            self, list(range(len(initial))), lambda i, modes: transform(initial[i], modes), np.float64
-        )
+            raise SolidError(f"initial vorticity has shape {initial.shape}, expected (n, {self.cells}, {self.cells})")
+        return _simulate(self, list(range(len(initial))), lambda i, modes: transform(initial[i], modes), np.float64)
 
 
 def simulate_navier_stokes(trajectories: int | Sequence[int] = 1, **parameters: Any) -> xr.DataArray:
@@ -215,9 +207,7 @@ def _simulate(
     return fields
 
 
-def _run_alone(
-    world: NavierStokes, modes: Modes, name: list[int], state: np.ndarray, fields: np.ndarray
-) -> None:
+def _run_alone(world: NavierStokes, modes: Modes, name: list[int], state: np.ndarray, fields: np.ndarray) -> None:
     """One trajectory, with the automatic step halved for it alone until it is stable."""
     for halvings in range(HALVINGS):
         try:

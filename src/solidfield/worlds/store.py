@@ -106,9 +106,7 @@ def write_truth(
             _create(path, world, attributes, min(chunk, trajectories))
         _fill(world, path, progress)
     except OSError as error:
-        raise SolidError(
-            f"cannot write {path}: {error}; mend that and run simulate again to resume"
-        ) from None
+        raise SolidError(f"cannot write {path}: {error}; mend that and run simulate again to resume") from None
     return open_truth(path)
 
 
@@ -152,9 +150,7 @@ def _read_attributes(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         attributes = {}
     if attributes.get("format") != FORMAT:
-        raise SolidError(
-            f"{path} is not a truth store of this version; give a path that solid simulate wrote"
-        )
+        raise SolidError(f"{path} is not a truth store of this version; give a path that solid simulate wrote")
     return attributes
 
 
@@ -216,9 +212,7 @@ def _chunks(path: Path, group: zarr.Group) -> tuple[np.ndarray, np.ndarray]:  # 
     """Trajectories in each chunk, and whether its file is there in the size that was recorded."""
     truth, recorded = _array(group, "truth"), np.asarray(_array(group, "finished")[:])
     edges = np.minimum(np.arange(len(recorded) + 1) * truth.chunks[0], truth.shape[0])
-    present = [
-        (f := _chunk_file(path, n)).is_file() and f.stat().st_size == size for n, size in enumerate(recorded)
-    ]
+    present = [(f := _chunk_file(path, n)).is_file() and f.stat().st_size == size for n, size in enumerate(recorded)]
     return np.diff(edges), np.array(present) & (recorded > 0)
 
 
@@ -240,7 +234,5 @@ def _synchronise(file: Path) -> int:
 def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
     array = group.get(name)
     if not isinstance(array, zarr.Array):
-        raise SolidError(
-            f"{group.store_path} has no array '{name}'; it is damaged, delete it and simulate again"
-        )
+        raise SolidError(f"{group.store_path} has no array '{name}'; it is damaged, delete it and simulate again")
     return array
