@@ -10,6 +10,7 @@ import typer
 
 from ..bench.flow import run_flow
 from ..bench.gaussian import run_gaussian
+from ..bench.page import write_tables
 from ..bench.record import store
 from ..train import Progress
 from . import show
@@ -115,6 +116,16 @@ def flow(
     print()
     show.table(header, [_flow_row(name, entry) for name, entry in results.items()])
     show.line("stored", str(out))
+
+
+@app.command()
+def report(
+    page: Annotated[Path, typer.Argument(help="A Markdown page with table markers.")] = Path("docs/heart.md"),
+    results: Annotated[Path, typer.Option(help="Folder of stored results.")] = Path("results"),
+) -> None:
+    """Write the tables of a page from stored results alone."""
+    for name in write_tables(page, results):
+        show.line("table", f"{name} from {results / name}.json into {page}")
 
 
 def _note(name: str, progress: Progress) -> str:

@@ -66,7 +66,6 @@ def write_results(
         store.grid,
         label,
         f"{dataset.attrs['model']}{leak}, {float(dataset['lead_time'][0]):g} ahead",
-        members=2,
     ).savefig(out / "maps.png")
     region = "unobserved" if truth is not None else "targets"
     plot.calibration_figure(

@@ -1,0 +1,93 @@
+"""Tables of a documentation page, written from stored results alone: `solid bench report`.
+
+A page marks the place of a table by a line `<!-- table NAME -->` and its end by `<!-- end -->`; what stands between is
+replaced. NAME is the stem of a file in results/, so every number on the page has a file with its provenance behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from ..errors import SolidError
+
+PLACE = re.compile(r"<!-- table (?P<name>[\w/-]+) -->\n.*?<!-- end -->", re.DOTALL)
+GAUSSIAN = ("crps", "spread", "coverage", "block_crps", "block_spread", "energy", "roughness")
+GAUSSIAN_TITLES = (
+    *("CRPS", "spread", "90 % covers", "block CRPS", "block spread", "energy score", "roughness"),
+    *("error at sensors", "GMACs for 100 members"),
+)
+FLOW_TITLES = (
+    *("CRPS", "spread / skill", "90 % covers", "block CRPS", "block spread / skill", "energy score"),
+    *("roughness / truth", "GMACs for 100 members"),
+)
+
+
+def write_tables(page: Path, results: Path) -> list[str]:
+    """Replace every marked table of the page; returns the names of those written."""
+    if not page.is_file():
+        raise SolidError(f"no page at {page}; name a Markdown file with table markers")
+    written: list[str] = []
+
+    def table(match: re.Match[str]) -> str:
+        name = match["name"]
+        path = results / f"{name}.json"
+        if not path.is_file():
+            raise SolidError(f"{page} wants the table '{name}' but {path} is not there; run that study first")
+        stored = json.loads(path.read_text())
+        written.append(name)
+        about = stored["provenance"]
+        where = f"commit {about['commit'][:10]}, {about['date'][:10]}, {about['machine']}"
+        origin = f"`{about['command']}`, seed {about['seed']}, {where}."
+        body = _body(stored["result"])
+        return f"<!-- table {name} -->\n{body}\n\n{origin}\n<!-- end -->"
+
+    text = PLACE.sub(table, page.read_text())
+    page.write_text(text)
+    return written
+
+
+def _body(result: dict[str, Any]) -> str:
+    if any(title.startswith("lead ") for title in result):
+        return "\n\n".join(_gaussian(title, entries) for title, entries in result.items())
+    if all(isinstance(entry, dict) and "structure" in entry for entry in result.values()):
+        return _flow(result)
+    return _table(("measured", "value"), [(name, f"{value:.4g}") for name, value in result.items()])
+
+
+def _gaussian(title: str, entries: dict[str, Any]) -> str:
+    rows = []
+    for name, entry in entries.items():
+        cells = [f"{entry[key]['mean']:.3f} ± {entry[key]['error']:.3f}" for key in GAUSSIAN]
+        rows.append((_named(name, entry), *cells, f"{entry['error_at_sensors']:.3f}", _cost(entry)))
+    return _table((title, *GAUSSIAN_TITLES), rows)
+
+
+def _flow(entries: dict[str, Any]) -> str:
+    def mean(value: Any) -> str:
+        return "-" if value is None else f"{value['mean']:.3f} ± {value['error']:.3f}"
+
+    rows = []
+    for name, entry in entries.items():
+        joint = entry["structure"]
+        rough = f"{joint['roughness']['members'] / joint['roughness']['truth']:.3f}"
+        values = (entry["crps"], entry["spread_skill"], entry["coverage"], joint["block_crps_scaled"])
+        joined = (joint["block_spread_skill"], joint["energy_score_scaled"])
+        rows.append((_named(name, entry), *map(mean, values), *map(mean, joined), rough, _cost(entry)))
+    return _table(("0.4 time units ahead", *FLOW_TITLES), rows)
+
+
+def _named(name: str, entry: dict[str, Any]) -> str:
+    return f"{name} (leaks)" if entry.get("leaks") else name
+
+
+def _cost(entry: dict[str, Any]) -> str:
+    cost = entry.get("cost_of_100_members")
+    return "-" if cost is None else f"{cost['gmacs']:.3g}"
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
