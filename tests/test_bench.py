@@ -1,4 +1,4 @@
-"""Studies: the judge finds 1 for the exact posterior and the right ratio for a wrong one; pages quote stored results only."""
+"""Studies: the judge finds 1 for the exact posterior, the right ratio for a wrong one; pages quote what is stored."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`solid`: the contract of every model, and its own laws: one encoder pass, pinned readings, the overlap weight."""
+"""`solid`, beyond the contract of every model: one encoder pass, pinned readings, the overlap weight."""
 
 import pytest
 import torch
@@ -19,24 +19,8 @@ def test_finite_on_any_grid(law, shape, wraps):
     contract.finite_on(Solid, shape, wraps, law=law, patch=2)
 
 
-@pytest.mark.parametrize(
-    "law",
-    [
-        contract.mixed_batch_is_finite,
-        contract.blind_off_the_masks,
-        contract.same_input_same_output,
-        contract.members_are_their_own,
-        contract.round_trip,
-        contract.reads_channels_and_covariates,
-    ],
-)
-def test_contract(law):
-    law(Solid)
-
-
-@pytest.mark.parametrize("law", LAWS)
-def test_learns_an_easy_world(law):
-    contract.learns_an_easy_world(Solid, steps=120, lr=5e-3, law=law)
+def test_the_diffusion_law_learns_an_easy_world():
+    contract.learns_an_easy_world(Solid, steps=120, lr=5e-3, law="diffusion")
 
 
 def made(**options):

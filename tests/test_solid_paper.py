@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -40,22 +39,6 @@ def example(spec: Spec = SPEC, batch: int = 3) -> tuple[Pair, Tensor]:
     m_i, m_o = torch.rand(2, *shape, generator=generator) < 0.3
     covariates = torch.randn(batch, spec.covariates, *spec.grid.shape, generator=generator) if spec.covariates else None
     return Pair(Source.of(now, m_i, torch.ones(batch), covariates), Target.of(later, m_o)), later
-
-
-LAWS = [
-    contract.mixed_batch_is_finite,
-    contract.every_parameter_learns,
-    contract.blind_off_the_masks,
-    contract.same_input_same_output,
-    contract.members_are_their_own,
-    contract.round_trip,
-    contract.reads_channels_and_covariates,
-]
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_contract(law: Callable[[type[SolidPaper]], None]) -> None:
-    law(SolidPaper)
 
 
 @pytest.mark.parametrize("shape", contract.SHAPES, ids=lambda shape: "x".join(map(str, shape)))

@@ -20,14 +20,14 @@ from ..pairs import observe, open_pairs
 from ..scenarios import Scenario
 from ..train import Progress
 from ..worlds import NavierStokes, write_truth
-from .schemes import members_of, sampling_cost, scheme, trained
+from .schemes import account, members_of, scheme, trained
 
 
 def run_flow(
     out: Path,
     schemes: Sequence[str],
     minutes: float = 10.0,
-    trajectories: int = 360,
+    trajectories: int = 1000,
     scenes: int = 64,
     members: int = 100,
     seed: int = 0,
@@ -50,11 +50,7 @@ def run_flow(
         note = None if report is None else partial(report, name)
         run = trained(scheme(name), store, out / name, minutes, seed, note)
         entry = summary(judge.score(members_of(run, source, members, seed)))
-        entry["cost_of_100_members"] = sampling_cost(run.model, run.scaling.standardise(source))
-        entry["parameters"] = run.model.parameter_count()
-        entry["steps"] = run.info["history"]["steps"]
-        entry["training_seconds"] = run.info["history"]["seconds"]
-        entry["leaks"] = run.leaks
+        entry |= account(run, source)
         results[name] = entry
         if finished is not None:
             finished(name, entry)

@@ -26,7 +26,7 @@ from ..scenarios import Scenario
 from ..scores import bootstrap
 from ..train import Progress
 from ..worlds import GaussianWorld, Posterior, write_truth
-from .schemes import members_of, sampling_cost, scheme, trained
+from .schemes import account, members_of, scheme, trained
 
 BLOCK = 4
 DISTANCES = (0.5, 1.5, 2.5, 3.5, np.inf)  # bins of distance to the nearest sensor, in cells
@@ -69,11 +69,7 @@ def run_gaussian(
             note = None if report is None else partial(report, f"{name}, lead {lead}")
             run = trained(scheme(name), store, out / f"{name}-lead{lead}", minutes, seed, note)
             entry = judge.compare(members_of(run, source, members, seed)[:, :, 0])
-            entry["cost_of_100_members"] = sampling_cost(run.model, run.scaling.standardise(source))
-            entry["parameters"] = run.model.parameter_count()
-            entry["steps"] = run.info["history"]["steps"]
-            entry["training_seconds"] = run.info["history"]["seconds"]
-            entry["leaks"] = run.leaks
+            entry |= account(run, source)
             at_lead[name] = entry
             if finished is not None:
                 finished(f"{name}, lead {lead}", entry)

@@ -79,6 +79,7 @@ def trained(
         batch=32,
         lr=chosen.lr,
         ema=0.995,
+        thin=0.5,  # in half of the examples some sensors are hidden: spread stays honest when examples are few
         validate_every=500,
         checkpoint_every=500,
         validation_examples=16 if chosen.model == "solid-paper" else 64,  # its samples are dear
@@ -98,6 +99,17 @@ def members_of(run: LoadedRun, source: Source, members: int, seed: int) -> np.nd
     summary = draw(run.model, run.scaling, source, members, seed=seed)
     assert summary.members is not None
     return summary.members[:, :, 0]
+
+
+def account(run: LoadedRun, source: Source) -> dict[str, Any]:  # source in physical units
+    """What a result cost, and whether it leaks."""
+    return {
+        "cost_of_100_members": sampling_cost(run.model, run.scaling.standardise(source)),
+        "parameters": run.model.parameter_count(),
+        "steps": run.info["history"]["steps"],
+        "training_seconds": run.info["history"]["seconds"],
+        "leaks": run.leaks,
+    }
 
 
 def sampling_cost(model: Forecaster, source: Source, members: int = 100) -> dict[str, float]:

@@ -79,7 +79,7 @@ def flow(
     out: Out = Path("results/flow.json"),
     schemes: Schemes = "solid,solid-diffusion,solid-onepass,solid-paper,oracle",
     minutes: Minutes = 10.0,
-    trajectories: Annotated[int, typer.Option(help="Simulated; most of them train.")] = 360,
+    trajectories: Annotated[int, typer.Option(help="Simulated; most of them train.")] = 1000,
     scenes: Scenes = 64,
     members: Members = 100,
     seed: int = 0,

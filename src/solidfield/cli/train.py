@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 
 from ..config import Config, load_config
@@ -51,8 +52,6 @@ def train(
 
 def run_training(store: PairStore, out: Path, config: Config, resume: bool = False, quiet: bool = False) -> TrainResult:
     """Build the model of the configuration and train it, with a live bar."""
-    import torch
-
     options: dict[str, Any] = config.model.options
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(config.train.seed, "weights"))  # initial weights are a function of the seed
