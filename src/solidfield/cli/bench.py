@@ -134,7 +134,12 @@ def _note(name: str, progress: Progress) -> str:
 
 
 def _command() -> str:
-    return " ".join(["solid", *sys.argv[1:]])
+    """The words that were typed, without the place of the work: it changes nothing, and is nobody's business."""
+    words = sys.argv[1:]
+    if "--work" in words:
+        at = words.index("--work")
+        words = words[:at] + words[at + 2 :]
+    return " ".join(["solid", *words])
 
 
 def _leaking(name: str, entry: dict[str, Any]) -> str:
