@@ -1,6 +1,6 @@
 """State on disk that survives a kill, a full disk and a flipped bit: safetensors + JSON, nothing pickled.
 
-A checkpoint is a folder `step-XXXXXXXX` of tensor files and one `state.json` that holds the SHA-256 of each
+A checkpoint is a folder `step-00000400` of tensor files and one `state.json` that holds the SHA-256 of each
 of them and of itself. It is written under a temporary name, flushed to the disk, and renamed: at every moment
 a checkpoint either exists in full or not at all. Reading checks every byte; a damaged checkpoint is an error
 that says which older one is intact, never a silent step back.

@@ -4,7 +4,7 @@
     weights.safetensors  the weights to use, written when training ends
     cells.safetensors    which cells count, and which were never supervised
     log.jsonl            one line per logged step
-    state/step-XXXXXXXX  the last two checkpoints
+    state/step-00000400  the last two checkpoints
 
 A folder belongs to one run: starting into it again is an error, resuming it with other data or settings is an
 error that names the difference.
