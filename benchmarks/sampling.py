@@ -8,16 +8,13 @@ and show the same.
 
 from __future__ import annotations
 
-import time
-
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
+from solidfield.bench.schemes import sampling_cost
 from solidfield.fields import Source
-from solidfield.forecast import Forecaster, Spec
+from solidfield.forecast import Spec
 from solidfield.grid import Grid
 from solidfield.models import build
-from solidfield.noise import MemberNoise
 from solidfield.scenarios import scenario_masks
 
 CHAIN_MEMBERS, MEMBERS = 4, 100
@@ -28,36 +25,19 @@ def scene() -> Source:
     return Source.of(torch.randn(1, 1, 64, 64), torch.from_numpy(mask)[None, None], torch.ones(1))
 
 
-def cost(model: Forecaster, source: Source, members: int, repeats: int) -> tuple[float, float]:
-    """GMACs and seconds (the best of some runs) of one ensemble."""
-
-    def sample() -> None:
-        model.sample(source, members, MemberNoise(0, [0], range(members)))
-
-    with torch.no_grad():
-        with FlopCounterMode(display=False) as counter:
-            sample()
-        times = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            sample()
-            times.append(time.perf_counter() - start)
-    return counter.get_total_flops() / 2e9, min(times)
-
-
 def main() -> dict[str, float]:
     torch.manual_seed(0)
     source, spec = scene(), Spec(Grid.box(64, 64, 1.0))
     result: dict[str, float] = {}
     chain = build("solid-paper", spec, {"size": "paper"}).eval()
-    macs, seconds = cost(chain, source, CHAIN_MEMBERS, repeats=1)
+    macs, seconds = sampling_cost(chain, source, CHAIN_MEMBERS).values()
     scale = MEMBERS / CHAIN_MEMBERS
     result |= {"paper_gmacs": macs * scale, "paper_seconds": seconds * scale}
     print(f"solid-paper, DDIM-50, 100 members: {macs * scale:,.0f} GMACs, {seconds * scale:,.0f} s (timed on four)")
     for law in ("mixture", "diffusion"):
         model = build("solid", spec, {"size": "paper", "law": law}).eval()
-        macs, seconds = cost(model, source, MEMBERS, repeats=3)
-        _, many = cost(model, source, 10 * MEMBERS, repeats=3)
+        macs, seconds = sampling_cost(model, source, MEMBERS, repeats=3).values()
+        many = sampling_cost(model, source, 10 * MEMBERS, repeats=3)["seconds"]
         result |= {
             f"{law}_gmacs": macs,
             f"{law}_seconds": seconds,

@@ -82,8 +82,8 @@ def test_a_gaussian_is_its_own_flow():
         torch.testing.assert_close(law.table(features)[:, 0], m + s * NODES)
 
 
-def test_the_loss_at_a_gaussian_is_least_at_its_own_moments():
-    """Denoising is consistent: among Gaussian laws the true location and scale have the smallest expected loss."""
+def test_the_loss_at_a_gaussian_is_least_at_its_own_location():
+    """Denoising is consistent: among Gaussian laws of one scale the true location has the smallest expected loss."""
     law = DiffusionLaw(1, levels=64)
     values = 0.7 + 0.3 * torch.randn(1000, generator=torch_generator(2))
     law.base[2].weight.data.zero_()
@@ -94,7 +94,6 @@ def test_the_loss_at_a_gaussian_is_least_at_its_own_moments():
             each = law.loss(torch.zeros(1000, 1), values, torch.zeros(1000, dtype=torch.long), torch_generator(3))
         return float(each.mean())
 
-    # Weighted by likelihood the levels follow s, so the comparison holds the levels where s = 0.3 puts them.
     best = loss(0.7, 0.3)
     assert best < loss(0.8, 0.3)
     assert best < loss(0.6, 0.3)

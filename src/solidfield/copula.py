@@ -72,10 +72,15 @@ class Torus:
 
     def correlation(self, p: Tensor, q: Tensor) -> Tensor:  # (..., n), (..., m) -> (S, ..., n, m)
         """kappa_s between cells given by flat indices of the grid."""
+        dy, dx = self.lags(p, q)
+        return self.kernels[:, dy, dx]
+
+    def lags(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:  # two of (..., n, m)
+        """From each cell q to each cell p, around the torus."""
         width = self.grid[1]
         dy = (p[..., :, None] // width - q[..., None, :] // width) % self.shape[0]
         dx = (p[..., :, None] % width - q[..., None, :] % width) % self.shape[1]
-        return self.kernels[:, dy, dx]
+        return dy, dx
 
     def smooth(self, white: Tensor, power: Tensor) -> Tensor:  # (..., H', W') -> (..., H, W)
         """White noise with this power spectrum (mean 1), cropped to the grid."""
@@ -203,7 +208,7 @@ class Conditioned(Stationary):
                     fields[:, b, c] = own
                     continue
                 kernel = torch.einsum("s,shw->hw", self.weights(lead), self.torus.kernels.to(g))
-                across = _at_lags(self.torus, kernel, sensors, everywhere)  # (m, HW)
+                across = kernel[self.torus.lags(sensors, everywhere)]  # (m, HW)
                 among = across[:, sensors] + nugget * torch.eye(len(sensors), device=g.device)
                 solved = torch.linalg.solve(among.double(), across.double()).float()  # (m, HW)
                 sd = (1 - (across * solved).sum(0)).clamp_min(JITTER).sqrt()
@@ -243,13 +248,6 @@ def channel_mixing(
     if len(together) > 10 * channels:
         rho = 0.99 * torch.corrcoef(together.T).reshape(channels, channels) + 0.01 * rho
     return torch.linalg.cholesky(rho)
-
-
-def _at_lags(torus: Torus, kernel: Tensor, p: Tensor, q: Tensor) -> Tensor:  # (n,), (m,) -> (n, m)
-    width = torus.grid[1]
-    dy = (p[:, None] // width - q // width) % torus.shape[0]
-    dx = (p[:, None] % width - q % width) % torus.shape[1]
-    return kernel[dy, dx]
 
 
 def _subset(latents: Latents, generator: torch.Generator) -> Latents:

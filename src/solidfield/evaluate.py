@@ -16,7 +16,7 @@ import xarray as xr
 from .ensemble import draw
 from .errors import SolidError
 from .forecast import Fitted, Spec
-from .masks import distance_to_sensor
+from .masks import distances_to_sensor
 from .models import build
 from .pairs import PairStore
 from .scaling import Scaling
@@ -48,7 +48,9 @@ def evaluate(
     scores = {name: judge.score(ensemble)}
     if lead == 0:
         members, seed = ensemble.shape[0], int(maps.attrs["seed"])
-        scores |= {rival: judge.score(rival_ensemble(rival, store, indices, members, seed)) for rival in rivals}
+        scores |= {
+            rival: judge.score(rival_ensemble(rival, store, judge.scaling, indices, members, seed)) for rival in rivals
+        }
     return {
         "what": judge.what,
         "scenes": len(indices),
@@ -64,7 +66,7 @@ class Judge:
     def __init__(self, store: PairStore, indices: np.ndarray, truth: Truth | None, lead: int = 0):
         pair = store.batch(indices)
         self.store, self.given = store, pair.source.mask.numpy()
-        self.distance = _distances(store, self.given)
+        self.distance = distances_to_sensor(self.given, periodic=store.grid.periodic)[:, None]  # in cells
         if truth is None:
             if lead > 0:
                 raise SolidError("beyond the first lead only simulated truth can be scored; give --truth")
@@ -79,15 +81,14 @@ class Judge:
             self.values = _truth_at(truth, store, indices, lead)
             self.where = regions(self.given, pair.target.mask.numpy(), dense=np.ones_like(self.given))
             self.what = "the whole grid"
-        scaling = Scaling.fit(store, store.split("train"))
-        self.std = scaling.std
+        self.scaling = Scaling.fit(store, store.split("train"))
 
     def score(self, ensemble: np.ndarray) -> dict[str, Any]:  # (K, N, C, H, W)
         return score(
             ensemble,
             self.values,
             self.where,
-            self.std,
+            self.scaling.std,
             self.store.variables,
             self.distance,
             periodic=self.store.grid.periodic,
@@ -95,10 +96,9 @@ class Judge:
 
 
 def rival_ensemble(
-    name: str, store: PairStore, indices: np.ndarray, members: int, seed: int
+    name: str, store: PairStore, scaling: Scaling, indices: np.ndarray, members: int, seed: int
 ) -> np.ndarray:  # (K, N, C, H, W)
     """Fit a closed-form rival to training examples and draw the same scenes."""
-    scaling = Scaling.fit(store, store.split("train"))
     rival = build(name, Spec(store.grid, len(store.variables)))
     if not isinstance(rival, Fitted):
         raise SolidError(f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}")
@@ -129,7 +129,3 @@ def _truth_at(truth: Truth, store: PairStore, indices: np.ndarray, lead: int) ->
     needed, rows = np.unique(trajectories, return_inverse=True)
     fields = truth.read([int(n) for n in needed])  # (n, F, C, H, W)
     return fields[rows, frames]
-
-
-def _distances(store: PairStore, given: np.ndarray) -> np.ndarray:  # (N, 1, H, W), in cells
-    return np.stack([distance_to_sensor(mask.any(0), periodic=store.grid.periodic) for mask in given])[:, None]

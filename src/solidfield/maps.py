@@ -17,7 +17,7 @@ import xarray as xr
 from .ensemble import Summary
 from .errors import SolidError
 from .grid import Grid
-from .masks import distance_to_sensor
+from .masks import distances_to_sensor
 
 
 def to_dataset(
@@ -47,9 +47,7 @@ def to_dataset(
         )
         for q, values in summary.quantiles.items():
             data[f"{name}_q{100 * q:02.0f}"] = (fields, values[:, :, c], about | {"quantile": q})
-    distance = np.stack(
-        [distance_to_sensor(mask.any(0), grid.spacing, grid.periodic) for mask in observed]
-    )  # (N, H, W)
+    distance = distances_to_sensor(observed, grid.spacing, grid.periodic)
     place = ("init_time", y, x)
     data["distance_to_sensor"] = (place, distance.astype(np.float32), {"units": grid.units})
     by_variable = ("variable",) if len(variables) > 1 else ()  # one variable needs no axis of its own

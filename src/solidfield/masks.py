@@ -129,6 +129,15 @@ def _mask(units: np.ndarray, shape: tuple[int, int]) -> np.ndarray:  # (H, W) bo
     return mask
 
 
+def distances_to_sensor(
+    masks: np.ndarray,  # (N, C, H, W) bool
+    spacing: tuple[float, float] = (1.0, 1.0),
+    periodic: tuple[bool, bool] = (False, False),
+) -> np.ndarray:  # (N, H, W)
+    """For each scene, the distance to the nearest sensor of any variable; in cells unless a spacing is given."""
+    return np.stack([distance_to_sensor(mask.any(0), spacing, periodic) for mask in masks])
+
+
 def distance_to_sensor(
     mask: np.ndarray,  # (H, W) bool
     spacing: tuple[float, float] = (1.0, 1.0),  # size of a cell along (y, x)

@@ -19,9 +19,8 @@ import xarray as xr
 from .ensemble import Summary, draw, summarise
 from .errors import SolidError
 from .fields import Source
-from .grid import Grid
 from .maps import to_dataset
-from .masks import distance_to_sensor
+from .masks import distances_to_sensor
 from .pairs import PairStore
 from .recalibrate import Recalibration, fit_recalibration
 from .run import LoadedRun, load_run
@@ -67,7 +66,9 @@ def predict(
     )
     attributes = provenance(run, seed, members)
     if recalibration is not None and summary.members is not None:
-        stretched = recalibration.apply(summary.members, distances(source, run.grid))
+        stretched = recalibration.apply(
+            summary.members, distances_to_sensor(source.mask.numpy(), periodic=run.grid.periodic)
+        )
         summary = summarise(stretched, quantiles, keep_members)
         attributes |= recalibration.attributes()
     lead_time = float(leads[0]) * run.info["data"]["step"] * np.arange(1, steps + 1)
@@ -117,14 +118,8 @@ def validation_recalibration(run: LoadedRun, store: PairStore, lead: int) -> Rec
     drawn = draw(run.model, run.scaling, pair.source, RECALIBRATION_MEMBERS, queries=[int(i) for i in held_out])
     assert drawn.members is not None
     free = pair.target.mask & ~pair.source.mask  # pinned cells have no spread to repair
-    return fit_recalibration(
-        drawn.members[:, :, 0], pair.target.values.numpy(), free.numpy(), distances(pair.source, run.grid)
-    )
-
-
-def distances(source: Source, grid: Grid) -> np.ndarray:  # (N, H, W), in cells
-    masks = source.mask.any(1).numpy()
-    return np.stack([distance_to_sensor(mask, periodic=grid.periodic) for mask in masks])
+    distance = distances_to_sensor(pair.source.mask.numpy(), periodic=run.grid.periodic)
+    return fit_recalibration(drawn.members[:, :, 0], pair.target.values.numpy(), free.numpy(), distance)
 
 
 def provenance(run: LoadedRun, seed: int, members: int) -> dict[str, Any]:

@@ -32,7 +32,6 @@ def run_flow(
     members: int = 100,
     seed: int = 0,
     report: Callable[[str, Progress], None] | None = None,
-    finished: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Results by scheme; runs that are in `out` already are used again."""
     world = NavierStokes(cells=32, side=math.pi, frames=50, spacing=0.2, warmup=10.0, seed=seed)
@@ -52,10 +51,8 @@ def run_flow(
         entry = summary(judge.score(members_of(run, source, members, seed)))
         entry |= account(run, source)
         results[name] = entry
-        if finished is not None:
-            finished(name, entry)
     for name in RIVALS:
-        results[name] = summary(judge.score(rival_ensemble(name, store, chosen, members, seed)))
+        results[name] = summary(judge.score(rival_ensemble(name, store, judge.scaling, chosen, members, seed)))
     return results
 
 

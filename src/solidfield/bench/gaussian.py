@@ -19,7 +19,7 @@ from scipy.stats import norm
 
 from ..calibration import covered, ranks
 from ..keys import numpy_generator
-from ..masks import distance_to_sensor
+from ..masks import distances_to_sensor
 from ..metrics import block_means, crps_map, energy_scores, roughness, select, spectrum
 from ..pairs import observe, open_pairs
 from ..scenarios import Scenario
@@ -42,7 +42,6 @@ def run_gaussian(
     members: int = 100,
     seed: int = 0,
     report: Callable[[str, Progress], None] | None = None,
-    finished: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Results by lead and scheme; runs that are in `out` already are used again."""
     world = GaussianWorld(seed=seed)
@@ -71,8 +70,6 @@ def run_gaussian(
             entry = judge.compare(members_of(run, source, members, seed)[:, :, 0])
             entry |= account(run, source)
             at_lead[name] = entry
-            if finished is not None:
-                finished(f"{name}, lead {lead}", entry)
         results[f"lead {lead}"] = at_lead
     return results
 
@@ -84,7 +81,7 @@ class Judge:
         self.truth, self.free = truth, ~given
         self.mean = np.stack([p.mean for p in exact])
         self.std = np.stack([p.std for p in exact])
-        self.distance = np.stack([distance_to_sensor(mask, periodic=(True, True)) for mask in given])
+        self.distance = distances_to_sensor(given[:, None], periodic=(True, True))
         z = (truth - self.mean) / np.where(self.free, self.std, 1.0)
         self.best = self.std * (
             z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)

@@ -1,4 +1,4 @@
-"""Tables of a documentation page, written from stored results alone: `solid bench report`.
+"""Tables of results, for the terminal and, written from stored results alone, for a page: `solid bench report`.
 
 A page marks the place of a table by a line `<!-- table NAME -->` and its end by `<!-- end -->`; what stands between is
 replaced. NAME is the stem of a file in results/, so every number on the page has a file with its provenance behind it.
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SolidError
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]  # header, rows
 
 PLACE = re.compile(r"<!-- table (?P<name>[\w/-]+) -->\n.*?<!-- end -->", re.DOTALL)
 GAUSSIAN = ("crps", "spread", "coverage", "block_crps", "block_spread", "energy", "roughness")
@@ -41,7 +43,7 @@ def write_tables(page: Path, results: Path) -> list[str]:
         about = stored["provenance"]
         where = f"commit {about['commit'][:10]}, {about['date'][:10]}, {about['machine']}"
         origin = f"`{about['command']}`, seed {about['seed']}, {where}."
-        body = _body(stored["result"])
+        body = "\n\n".join(_markdown(table) for table in tables(stored["result"]))
         return f"<!-- table {name} -->\n{body}\n\n{origin}\n<!-- end -->"
 
     text = PLACE.sub(table, page.read_text())
@@ -49,34 +51,36 @@ def write_tables(page: Path, results: Path) -> list[str]:
     return written
 
 
-def _body(result: dict[str, Any]) -> str:
+def tables(result: dict[str, Any]) -> list[Table]:
+    """The tables of a result, for a page and for a terminal alike."""
     if any(title.startswith("lead ") for title in result):
-        return "\n\n".join(_gaussian(title, entries) for title, entries in result.items())
+        return [_gaussian(title, entries) for title, entries in result.items()]
     if all(isinstance(entry, dict) and "structure" in entry for entry in result.values()):
-        return _flow(result)
-    return _table(("measured", "value"), [(name, f"{value:.4g}") for name, value in result.items()])
+        return [_flow(result)]
+    return [(("measured", "value"), [(name, f"{value:.4g}") for name, value in result.items()])]
 
 
-def _gaussian(title: str, entries: dict[str, Any]) -> str:
+def _gaussian(title: str, entries: dict[str, Any]) -> Table:
     rows = []
     for name, entry in entries.items():
-        cells = [f"{entry[key]['mean']:.3f} ± {entry[key]['error']:.3f}" for key in GAUSSIAN]
+        cells = [_estimate(entry[key]) for key in GAUSSIAN]
         rows.append((_named(name, entry), *cells, f"{entry['error_at_sensors']:.3f}", _cost(entry)))
-    return _table((title, *GAUSSIAN_TITLES), rows)
+    return (title, *GAUSSIAN_TITLES), rows
 
 
-def _flow(entries: dict[str, Any]) -> str:
-    def mean(value: Any) -> str:
-        return "-" if value is None else f"{value['mean']:.3f} ± {value['error']:.3f}"
-
+def _flow(entries: dict[str, Any]) -> Table:
     rows = []
     for name, entry in entries.items():
         joint = entry["structure"]
         rough = f"{joint['roughness']['members'] / joint['roughness']['truth']:.3f}"
         values = (entry["crps"], entry["spread_skill"], entry["coverage"], joint["block_crps_scaled"])
         joined = (joint["block_spread_skill"], joint["energy_score_scaled"])
-        rows.append((_named(name, entry), *map(mean, values), *map(mean, joined), rough, _cost(entry)))
-    return _table(("0.4 time units ahead", *FLOW_TITLES), rows)
+        rows.append((_named(name, entry), *map(_estimate, (*values, *joined)), rough, _cost(entry)))
+    return ("0.4 time units ahead", *FLOW_TITLES), rows
+
+
+def _estimate(value: dict[str, float] | None) -> str:
+    return "-" if value is None else f"{value['mean']:.3f} ± {value['error']:.3f}"
 
 
 def _named(name: str, entry: dict[str, Any]) -> str:
@@ -88,6 +92,7 @@ def _cost(entry: dict[str, Any]) -> str:
     return "-" if cost is None else f"{cost['gmacs']:.3g}"
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _markdown(table: Table) -> str:
+    header, rows = table
     lines = [header, tuple("---" for _ in header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -10,7 +10,7 @@ import typer
 
 from ..bench.flow import run_flow
 from ..bench.gaussian import run_gaussian
-from ..bench.page import write_tables
+from ..bench.page import tables, write_tables
 from ..bench.record import store
 from ..train import Progress
 from . import show
@@ -55,22 +55,7 @@ def gaussian(
     if json:
         show.as_json(results)
         return
-    for title, entries in results.items():
-        print()
-        header = (
-            title,
-            "CRPS",
-            "spread",
-            "90 % covers",
-            "block CRPS",
-            "block spread",
-            "energy",
-            "roughness",
-            "at sensors",
-            "GMAC/100",
-        )
-        show.table(header, [_gaussian_row(name, entry) for name, entry in entries.items()])
-    show.line("stored", str(out))
+    _show(results, out)
 
 
 @app.command()
@@ -101,21 +86,7 @@ def flow(
     if json:
         show.as_json(results)
         return
-    header = (
-        "0.4 ahead",
-        "CRPS",
-        "+/-",
-        "spread/skill",
-        "90 % covers",
-        "block CRPS",
-        "block s/s",
-        "energy",
-        "roughness",
-        "GMAC/100",
-    )
-    print()
-    show.table(header, [_flow_row(name, entry) for name, entry in results.items()])
-    show.line("stored", str(out))
+    _show(results, out)
 
 
 @app.command()
@@ -142,39 +113,8 @@ def _command() -> str:
     return " ".join(["solid", *words])
 
 
-def _leaking(name: str, entry: dict[str, Any]) -> str:
-    return f"{name} (leaks)" if entry.get("leaks") else name
-
-
-def _cost(entry: dict[str, Any]) -> str:
-    cost = entry.get("cost_of_100_members")
-    return "-" if cost is None else f"{cost['gmacs']:.3g}"
-
-
-def _gaussian_row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    keys = ("crps", "spread", "coverage", "block_crps", "block_spread", "energy", "roughness")
-    return (
-        _leaking(name, entry),
-        *(f"{entry[key]['mean']:.3f}" for key in keys),
-        f"{entry['error_at_sensors']:.3f}",
-        _cost(entry),
-    )
-
-
-def _flow_row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    def mean(value: Any) -> str:
-        return "-" if value is None else f"{value['mean']:.3f}"
-
-    structure = entry["structure"]
-    return (
-        _leaking(name, entry),
-        mean(entry["crps"]),
-        f"{entry['crps']['error']:.3f}",
-        mean(entry["spread_skill"]),
-        mean(entry["coverage"]),
-        mean(structure["block_crps_scaled"]),
-        mean(structure["block_spread_skill"]),
-        mean(structure["energy_score_scaled"]),
-        f"{structure['roughness']['members'] / structure['roughness']['truth']:.3f}",
-        _cost(entry),
-    )
+def _show(results: dict[str, Any], out: Path) -> None:
+    for header, rows in tables(results):
+        print()
+        show.table(header, rows)
+    show.line("stored", str(out))
