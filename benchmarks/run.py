@@ -15,7 +15,7 @@ from pathlib import Path
 from solidfield.bench.record import store
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("crps", "unet", "simulator", "sampling")
+BENCHMARKS = ("crps", "unet", "simulator", "sampling", "gridding")
 
 
 def main(names: list[str]) -> None:

@@ -1,7 +1,7 @@
 """The cost of an ensemble at the paper's size: 100 members of a 64 x 64 field, `solid` against DDIM-50 of
 `solid-paper`.
 
-Multiply-accumulates are counted (convolutions and matrix products), times are measured in one run. The chain is
+Multiply-accumulates are counted (`costs.py`), times are measured in one run. The chain is
 linear in its members: it is timed on four of them, which share a batch, and scaled; a hundred would take minutes
 and show the same.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from solidfield.bench.schemes import sampling_cost
+from solidfield.costs import sampling_cost
 from solidfield.fields import Source
 from solidfield.forecast import Spec
 from solidfield.grid import Grid

@@ -29,12 +29,6 @@ def one_thread():
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("shape", "wraps"), [((32, 32), True), ((21, 20), False)])
-def test_any_number_of_sensors_gives_finite_members(model, shape, wraps):
-    contract.finite_on(model, shape, wraps)
-
-
-@pytest.mark.parametrize("model", MODELS)
 def test_unobserved_values_reach_nothing(model):
     contract.blind_off_the_masks(model)
 

@@ -20,7 +20,7 @@ def test_finite_on_any_grid(law, shape, wraps):
 
 
 def test_the_diffusion_law_learns_an_easy_world():
-    contract.learns_an_easy_world(Solid, steps=120, lr=5e-3, law="diffusion")
+    contract.learns_an_easy_world(Solid, steps=120, lr=5e-3, law="diffusion", prior="none")
 
 
 def made(**options):

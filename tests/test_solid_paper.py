@@ -69,6 +69,16 @@ def test_loss_starts_at_the_variance_of_the_noise() -> None:
     assert abs(model.loss(pair, torch_generator(0)).item() - 1) < 5 * math.sqrt(2 / (400 * 9))
 
 
+def test_a_velocity_is_another_name_for_the_noise() -> None:
+    """With v = alpha eps - sigma x_0, sigma x_tau + alpha v is eps, at every level."""
+    model = tiny(predict="velocity")
+    x_0, eps = torch.randn(2, 5, 1, 6, 5, generator=torch_generator("velocity"))
+    tau = torch.tensor([1.0, 10.0, 300.0, 900.0, 1000.0])
+    alpha, sigma = (s.float()[:, None, None, None] for s in model.schedule.alpha_sigma(tau))
+    answer = alpha * eps - sigma * x_0
+    torch.testing.assert_close(model.noise_in(answer, alpha * x_0 + sigma * eps, tau), eps, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("poison", [1e30, float("nan")])
 def test_unobserved_values_reach_neither_loss_nor_gradient(poison: float) -> None:
     model, (pair, later) = tiny(), example()

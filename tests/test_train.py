@@ -257,7 +257,7 @@ def test_a_budget_of_minutes_becomes_a_number_of_steps(monkeypatch: pytest.Monke
     """Steps of 1 s, validations of 10 s every 20, checkpoints of 2 s every 4: a step costs 2 s in all."""
     now = [100.0]
     monkeypatch.setattr(solidfield.pace.time, "perf_counter", lambda: now[0])
-    pace = Pace(0.0, tiny.tiny_config(minutes=10.0, validate_every=20, checkpoint_every=4))
+    pace = Pace(tiny.tiny_config(minutes=10.0, validate_every=20, checkpoint_every=4))
     steps = 0
     while not pace.known():
         now[0] += 9.0 if steps < SKIP else 1.0  # the first steps are slow and do not count

@@ -63,7 +63,8 @@ class TrainConfig(Record):
     """How to train (`solid train`)."""
 
     steps: int = Field(2000, gt=0)
-    minutes: float | None = Field(None, gt=0)  # a budget of wall time; replaces `steps` once the speed is known
+    minutes: float | None = Field(None, gt=0)  # a budget; replaces `steps` once the speed is known
+    clock: Literal["wall", "cpu"] = "wall"  # what `minutes` counts: time passed, or time computing on all cores
     batch: int = Field(64, gt=0)
     lr: float = Field(2e-4, gt=0)  # the paper's table
     lr_end: float = Field(0.0, ge=0)  # where the cosine ends

@@ -33,6 +33,7 @@ CELLS = 2**25  # cells of all sources kept for estimation (32,768 examples of 32
 # Means: the axes averaged over (all: a constant; by row; by column; by cell), and the number of readings at
 # which the own mean of a row, column or cell weighs as much as the constant.
 CONSTANT = ((0, 1), 0.0)
+SWEEPS = 3  # of levels and effects in turn; later ones change nothing that matters
 MEANS = (CONSTANT, *product(((1,), (0,), ()), (1.0, 10.0, 100.0)))
 
 
@@ -95,41 +96,53 @@ def mean_field(
 ) -> Tensor:  # (H, W) float64
     """The mean: constant, by row, by column or by cell, as one half of the frames predicts the other.
 
-    The constant wins unless another lowers the squared error by 0.2 %.
+    Every frame has a level of its own, which is not the mean's business: where sensors move, a cell read in winter
+    only must not pass for one that is always high. The constant wins unless another lowers the squared error of the
+    readings about their frame's level by 0.2 %.
     """
-    middle = (len(values) + 1) // 2
-    sums = [
-        (x.sum(0).double(), m.sum(0).double())
-        for x, m in ((values[:middle], mask[:middle]), (values[middle:], mask[middle:]))
-    ]
-    square = float(values.double().square().sum())
+    x, m = values.double(), mask.double()
+    middle = (len(x) + 1) // 2
+    halves = ((x[:middle], m[:middle]), (x[middle:], m[middle:]))
 
-    def error(axes: tuple[int, ...], shrink: float) -> float:
-        total = square
-        for (x, m), (other, n) in (sums, sums[::-1]):
-            mean = _mean(x, m, axes, shrink)
-            total += float((n * mean**2 - 2 * mean * other).sum())
-        return total
+    def error(candidate: tuple[tuple[int, ...], float]) -> float:
+        effects = [_effect(*half, *candidate) for half in halves]
+        return sum(
+            float(_about_level(other, n, effect).square().sum())
+            for (other, n), effect in zip(halves[::-1], effects, strict=True)
+        )
 
-    errors = [error(*candidate) for candidate in candidates]
+    errors = [error(candidate) for candidate in candidates]
     best = int(np.argmin(errors))
     chosen = candidates[best] if errors[best] < 0.998 * errors[0] else candidates[0]
-    return _mean(sums[0][0] + sums[1][0], sums[0][1] + sums[1][1], *chosen)
+    effect = _effect(x, m, *chosen)
+    return effect + (x - m * effect).sum() / m.sum().clamp(min=1)
 
 
-def _mean(
-    total: Tensor,  # (H, W) sum of the readings of each cell
-    count: Tensor,  # (H, W) their number
+def _about_level(x: Tensor, m: Tensor, effect: Tensor) -> Tensor:  # (N, H, W), (N, H, W), (H, W) -> (N, H, W)
+    """What is left of the readings without the effect of the place and the level of their frame."""
+    rest = x - m * effect
+    level = rest.sum((1, 2)) / m.sum((1, 2)).clamp(min=1)
+    return rest - m * level[:, None, None]
+
+
+def _effect(
+    x: Tensor,  # (N, H, W), zeros off the mask
+    m: Tensor,  # (N, H, W) 0 or 1
     axes: tuple[int, ...],
     shrink: float,
 ) -> Tensor:  # (H, W)
-    constant = total.sum() / count.sum().clamp(min=1)
+    """How much higher a row, column or cell reads than its frame, with `shrink` readings' worth of doubt."""
+    count = m.sum(0)
+    effect = torch.zeros_like(count)
     if len(axes) == 2:
-        return constant.expand_as(total)
-    excess = total - constant * count
+        return effect
     if axes:
-        excess, count = excess.sum(axes, keepdim=True), count.sum(axes, keepdim=True)
-    return (constant + excess / (count + shrink)).expand_as(total)
+        count = count.sum(axes, keepdim=True)
+    for _ in range(SWEEPS):
+        rest = (_about_level(x, m, effect) + m * effect).sum(0)
+        rest = rest.sum(axes, keepdim=True) if axes else rest
+        effect = (rest / (count + shrink)).expand_as(effect)
+    return effect
 
 
 def moments(pair: Pair, grid: Grid, error: float = 0.0) -> Covariance:

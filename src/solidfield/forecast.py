@@ -35,6 +35,7 @@ class Objective:
     name: str
     loss: Callable[[Pair, torch.Generator], Tensor]
     parameters: list[nn.Parameter]
+    betas: tuple[float, float] = (0.9, 0.999)  # Adam's memory of the gradient and of its square; a game forgets
 
 
 class Forecaster(nn.Module, ABC):
@@ -46,6 +47,7 @@ class Forecaster(nn.Module, ABC):
     stochastic: ClassVar[bool] = True  # do members differ?
     SIZES: ClassVar[dict[str, dict[str, Any]]]  # options of each size: smoke, laptop, paper
     leaks: bool = False  # True only for a model run as `oracle`
+    mask_channel: bool | None = None  # is M_i an input? None: the model leaves no choice
 
     def __init__(self, spec: Spec):
         super().__init__()
@@ -63,12 +65,21 @@ class Forecaster(nn.Module, ABC):
     def objectives(self) -> list[Objective]:
         return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]
 
+    def prepare(self, batches: Iterable[Pair]) -> None:
+        """Before training, once: estimate from training examples what the loss starts from; most have nothing to."""
+        return None
+
     def conclude(self, held_out: Iterable[Pair]) -> None:
         """After training, once: estimate from held-out examples what the loss does not see; most have nothing to."""
         return None
 
     def parameter_count(self) -> int:
         return sum(p.numel() for p in self.parameters())
+
+    def label(self) -> str:
+        """The name for tables and titles, with what a result must not be read without."""
+        mask = "" if self.mask_channel is None else f", mask channel {'on' if self.mask_channel else 'off'}"
+        return self.name + mask + (" (oracle: leaks dense truth)" if self.leaks else "")
 
 
 class Fitted(Forecaster):

@@ -26,6 +26,7 @@ from .keys import torch_generator
 READINGS = 96  # of a frame that are used at most; the work grows with their cube
 WORK = 512 * 100**2  # examples x (readings of an example)^2 that are used: some seconds a fit
 ROUNDS = 12  # of three EM steps each, at most
+LOOSER = (0.0, 0.003, 0.01, 0.03, 0.1)  # shares to try before EM, see `loosened`
 GAIN = 2e-4  # log-likelihood per held-out reading that a round must gain to go on
 JITTER = 1e-6  # of the variance, added to K: keeps Cholesky alive for very smooth fields
 
@@ -88,6 +89,7 @@ def refine(
     def score(candidate: Covariance) -> float:
         return sum(_likelihood(candidate, examples, error)[0] for examples in held) / number
 
+    covariance = max((loosened(covariance, share) for share in LOOSER), key=score)
     best = score(covariance)
     for _ in range(rounds):
         candidate = _round(covariance, used, error)
@@ -98,6 +100,16 @@ def refine(
         if gained < GAIN:
             break
     return covariance, best
+
+
+def loosened(covariance: Covariance, share: float) -> Covariance:
+    """A share of the variance no longer lasts from frame to frame: half of it smooth, half of it in single cells.
+
+    A guess by moments may hold that something lasts for ever; one reading that does not then has no likelihood.
+    """
+    kernel = covariance.kernel.clone()
+    kernel[0, 0] += 0.5 * share * kernel[0, 0]
+    return Covariance(kernel, (1 - 0.5 * share) * covariance.cross, covariance.leads)
 
 
 def _round(covariance: Covariance, used: list[Readings], error: float) -> Covariance:

@@ -45,6 +45,7 @@ def adamw(objective: Objective, config: TrainConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(
         objective.parameters,
         lr=config.lr,
+        betas=objective.betas,
         weight_decay=config.weight_decay,
         fused=config.precision != "16-mixed",
     )
@@ -125,8 +126,16 @@ def update_average(
     step: int,  # n, from 0
     ema: float,
 ) -> None:
-    """Move the average towards the weights; buffers (running statistics) are copied."""
+    """Move the average towards the weights, running statistics included; what counts in whole numbers is copied."""
     decay = min(ema, (1 + step) / (10 + step))
-    torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1 - decay)
+    averaged: list[Tensor] = list(average.parameters())
+    latest: list[Tensor] = list(model.parameters())
     for kept, buffer in zip(average.buffers(), model.buffers(), strict=True):
-        kept.copy_(buffer)
+        # A running statistic (batch norm's, a layer's magnitude) is a smooth function of the weights: averaged with
+        # them it is right for the averaged weights to first order, copied it belongs to the last weights instead.
+        if buffer.is_floating_point():
+            averaged.append(kept)
+            latest.append(buffer)
+        else:
+            kept.copy_(buffer)
+    torch._foreach_lerp_(averaged, latest, 1 - decay)

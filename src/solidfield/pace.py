@@ -1,5 +1,6 @@
 """The clock of a training run: how fast it goes, how long it will take, how many steps fit into a budget of
-minutes.
+minutes. The clock is the wall's, or counts the seconds this process spends computing (`clock = "cpu"`), so that
+budgets mean the same on a busy machine.
 
 A step costs  s + v / V + c / C  seconds: its own time, and its share of a validation every V and a checkpoint
 every C steps. The first steps are left out of s, since they also allocate memory and choose kernels.
@@ -19,10 +20,11 @@ SHARE = 0.05  # ... and the share of the budget it takes before the number of st
 
 
 class Pace:
-    def __init__(self, seconds: float, config: TrainConfig):
+    def __init__(self, config: TrainConfig):
         self.config = config
-        self.before = seconds  # of earlier sessions of the same run
-        self.begun = self.measured_from = time.perf_counter()
+        self.now = time.process_time if config.clock == "cpu" else time.perf_counter
+        self.before = 0.0  # seconds of earlier sessions of the same run
+        self.begun = self.measured_from = self.now()
         self.steps = 0  # of this session
         self.cost = {"validation": 0.0, "checkpoint": 0.0}  # v and c, the latest of each
         self.set_aside = 0.0  # seconds since `measured_from` that were not steps
@@ -31,20 +33,20 @@ class Pace:
     @property
     def seconds(self) -> float:
         """Of training, over all sessions."""
-        return self.before + time.perf_counter() - self.begun
+        return self.before + self.now() - self.begun
 
     def stepped(self) -> None:
         self.steps += 1
         if self.steps == SKIP:
             self.guess = self.step_seconds
-            self.measured_from, self.set_aside = time.perf_counter(), 0.0
+            self.measured_from, self.set_aside = self.now(), 0.0
 
     @contextmanager
     def aside(self, kind: str) -> Iterator[None]:
         """Time something that is not a step."""
-        start = time.perf_counter()
+        start = self.now()
         yield
-        self.cost[kind] = time.perf_counter() - start
+        self.cost[kind] = self.now() - start
         self.set_aside += self.cost[kind]
 
     @property
@@ -53,7 +55,7 @@ class Pace:
         if self.steps == SKIP and self.guess:
             return self.guess
         measured = self.steps - SKIP if self.steps > SKIP else self.steps
-        return (time.perf_counter() - self.measured_from - self.set_aside) / max(measured, 1)
+        return (self.now() - self.measured_from - self.set_aside) / max(measured, 1)
 
     @property
     def speed(self) -> float:
@@ -72,7 +74,7 @@ class Pace:
     def known(self) -> bool:
         """Has enough been measured to fix the number of steps?"""
         budget = 60 * (self.config.minutes or 0.0)
-        return self.steps >= SKIP + LEAST and time.perf_counter() - self.measured_from >= SHARE * budget
+        return self.steps >= SKIP + LEAST and self.now() - self.measured_from >= SHARE * budget
 
     def total(self, step: int) -> int:
         """The number of steps that fits, the last validation and checkpoint included; at least one more."""

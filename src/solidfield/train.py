@@ -13,7 +13,7 @@ other.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from .batches import batch_of_step
 from .checkpoint import State, load_state, save_state
 from .config import TrainConfig
 from .errors import SolidError
+from .fields import Pair
 from .forecast import Fitted, Forecaster
 from .optimise import adamw, descend, learning_rate, moments, restore_moments, update_average
 from .pace import Pace
@@ -38,6 +39,7 @@ from .scaling import Scaling
 from .validation import total_crps, validation_examples
 
 LOG_EVERY = 10  # steps between two lines of the log
+PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
 CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
 
 
@@ -143,38 +145,50 @@ def _check(model: Forecaster, store: PairStore, config: TrainConfig) -> None:
 
 def _fit(session: Session, model: Fitted) -> tuple[TrainResult, Mapping[str, Tensor]]:
     """One call instead of a loop, saved the same way; there is nothing to resume but to fit again."""
-    store, batch = session.store, session.config.batch
-    indices, pace = store.split("train"), Pace(0.0, session.config)
-    chunks = (indices[start : start + batch] for start in range(0, len(indices), batch))
-    model.fit(session.scaling.standardise(store.batch(chunk)).to(session.fabric.device) for chunk in chunks)
+    pace = Pace(session.config)
+    model.fit(_batches(session, session.store.split("train")))
     crps = _validate(session, model.eval())
     line = {"step": 0, "validation_crps": crps, "seconds": round(pace.seconds, 3)}
     by_first(session.fabric, folder.log, session.run, line)
     return TrainResult(session.run, 0, "fitted", crps, 0, pace.seconds), model.state_dict()
 
 
+def _prepare(session: Session, model: Forecaster) -> None:
+    """Give a new model training examples for what its loss starts from."""
+    indices = session.store.split("train")
+    chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), PREPARE_EXAMPLES)).astype(int)]
+    model.prepare(_batches(session, chosen))
+
+
 def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """Give the finished model held-out examples (training ones if there are none) for what its loss did not see."""
-    store, batch = session.store, session.config.batch
+    store = session.store
     model.load_state_dict(weights)
     split = "train" if session.held_out is None else "validation"
     indices = store.split(split)
     chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
-    chunks = (chosen[start : start + batch] for start in range(0, len(chosen), batch))
-    model.eval().conclude(session.scaling.standardise(store.batch(chunk)).to(session.fabric.device) for chunk in chunks)
+    model.eval().conclude(_batches(session, chosen))
     return model.state_dict()
+
+
+def _batches(session: Session, indices: np.ndarray) -> Iterator[Pair]:
+    """Standardised examples in chunks, for what is estimated outside the loop."""
+    for start in range(0, len(indices), session.config.batch):
+        pair = session.store.batch(indices[start : start + session.config.batch])
+        yield session.scaling.standardise(pair).to(session.fabric.device)
 
 
 def _loop(
     session: Session, model: Forecaster, report: Callable[[Progress], None] | None
 ) -> tuple[TrainResult, Mapping[str, Tensor]]:
     fabric, store, config, run = session.fabric, session.store, session.config, session.run
+    pace, saved = Pace(config), load_state(run / folder.STATE)
+    if saved is None:
+        _prepare(session, model)
     average = copy.deepcopy(model).eval().requires_grad_(False)
     objectives = model.train().objectives()
     optimisers = [adamw(objective, config) for objective in objectives]
     counters, best, step = Counters(), dict[str, Tensor](), 0
-
-    saved = load_state(run / folder.STATE)
     if saved is not None:
         step, state = saved
         model.load_state_dict(state.tensors["model"])
@@ -182,6 +196,7 @@ def _loop(
         restore_moments(objectives, optimisers, state.tensors["optimiser"])
         best = {name: tensor.to(fabric.device) for name, tensor in state.tensors["best"].items()}
         counters = Counters(**state.counters["counters"])
+        pace.before = counters.seconds
         fabric.strategy.precision.load_state_dict(state.counters["precision"])
     fabric.barrier()  # all have read before the first writes
 
@@ -204,7 +219,7 @@ def _loop(
     total: int | None = by_first(fabric, folder.total_steps, run)
     share = (store, session.scaling, store.split("train"), config, fabric.global_rank, fabric.world_size)
     wrapped: list[Any] = [fabric.setup_optimizers(optimiser) for optimiser in optimisers]
-    pace, seen = Pace(counters.seconds, config), []
+    seen: list[list[tuple[float, float]]] = []
 
     with ThreadPoolExecutor(1) as reader:
         # A batch is a function of its step alone, so the next one is made while this one is used.

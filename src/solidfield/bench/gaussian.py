@@ -26,6 +26,7 @@ from ..scenarios import Scenario
 from ..scores import bootstrap
 from ..train import Progress
 from ..worlds import GaussianWorld, Posterior, write_truth
+from .figures import scene_figure
 from .schemes import account, members_of, scheme, trained
 
 BLOCK = 4
@@ -41,6 +42,7 @@ def run_gaussian(
     scenes: int = 64,
     members: int = 100,
     seed: int = 0,
+    figure: Path | None = None,  # a scene of the first lead beside its exact posterior
     report: Callable[[str, Progress], None] | None = None,
 ) -> dict[str, Any]:
     """Results by lead and scheme; runs that are in `out` already are used again."""
@@ -64,13 +66,19 @@ def run_gaussian(
         judge = Judge(exact, fields, given)
         draws = numpy_generator(seed, "exact members")
         at_lead = {"exact": judge.compare(np.stack([p.sample(members, draws) for p in exact], axis=1))}
+        scene: dict[str, np.ndarray] = {}
         for name in schemes:
             note = None if report is None else partial(report, f"{name}, lead {lead}")
             run = trained(scheme(name), store, out / f"{name}-lead{lead}", minutes, seed, note)
-            entry = judge.compare(members_of(run, source, members, seed)[:, :, 0])
+            ensemble = members_of(run, source, members, seed)[:, :, 0]
+            entry = judge.compare(ensemble)
             entry |= account(run, source)
+            scene[name] = ensemble[:, 0]
             at_lead[name] = entry
         results[f"lead {lead}"] = at_lead
+        if figure is not None and lead == leads[0]:
+            figure.parent.mkdir(parents=True, exist_ok=True)
+            scene_figure(fields[0], given[0], (exact[0].mean, exact[0].std), scene).savefig(figure)
     return results
 
 

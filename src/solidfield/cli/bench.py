@@ -12,10 +12,14 @@ from ..bench.flow import run_flow
 from ..bench.gaussian import run_gaussian
 from ..bench.page import tables, write_tables
 from ..bench.record import store
+from ..studies.report import write_page
+from ..studies.scale import scale as scale_of
 from ..train import Progress
-from . import show
+from . import real, show, studies
 
 app = typer.Typer(help="Studies: train schemes side by side, measure, store.", no_args_is_help=True)
+studies.register(app)
+real.register(app)
 
 Work = Annotated[Path, typer.Option(help="Where data and runs are kept, so that an interrupted study goes on.")]
 Out = Annotated[Path, typer.Option(help="The JSON file of results.")]
@@ -36,6 +40,7 @@ def gaussian(
     scenes: Scenes = 64,
     members: Members = 100,
     seed: int = 0,
+    figure: Annotated[Path | None, typer.Option(help="Also draw one scene into this file.")] = None,
     json: show.JsonOption = False,
 ) -> None:
     """Every scheme against the exact posterior of the Gaussian world; 1 is perfect."""
@@ -49,6 +54,7 @@ def gaussian(
             scenes,
             members,
             seed,
+            figure,
             report=lambda name, progress: update(progress.step, progress.total, _note(name, progress)),
         )
     store(out, _command(), seed, results)
@@ -91,12 +97,16 @@ def flow(
 
 @app.command()
 def report(
-    page: Annotated[Path, typer.Argument(help="A Markdown page with table markers.")] = Path("docs/heart.md"),
+    pages: Annotated[list[Path] | None, typer.Argument(help="Pages with markers; else those in docs/.")] = None,
     results: Annotated[Path, typer.Option(help="Folder of stored results.")] = Path("results"),
+    scale: studies.ScaleOption = "laptop",
 ) -> None:
-    """Write the tables of a page from stored results alone."""
-    for name in write_tables(page, results):
-        show.line("table", f"{name} from {results / name}.json into {page}")
+    """Write the tables, sentences and figures of pages from stored results alone."""
+    for page in pages or [Path("docs", f"{name}.md") for name in ("heart", "studies", "rivals")]:
+        for name in write_tables(page, results):
+            show.line("table", f"{name} from {results / name}.json into {page}")
+        for name in write_page(page, results / "studies", scale_of(scale)):
+            show.line("study", f"{name} from {results / 'studies'} into {page}")
 
 
 def _note(name: str, progress: Progress) -> str:

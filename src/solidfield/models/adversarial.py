@@ -35,6 +35,7 @@ from ..noise import Noise
 from ..objective import masked_mean
 from .regression import input_channels, input_width, known_channels
 
+BETAS = (0.0, 0.99)  # of Adam, as in both references: each side's opponent moves, so old gradients mislead
 LAZY = 16  # one row in this many is penalised, at least a group of the minibatch spread
 
 
@@ -42,6 +43,7 @@ class Adversarial(Forecaster):
     """A generator and its judge; a model of the family says what the generator is."""
 
     family = "adversarial"
+    mask_channel: bool
 
     def __init__(
         self,
@@ -64,8 +66,8 @@ class Adversarial(Forecaster):
     def objectives(self) -> list[Objective]:
         made = [*self.encoder.parameters(), *self.generator.parameters()]
         return [
-            Objective("discriminator", self.discriminator_loss, list(self.discriminator.parameters())),
-            Objective("generator", self.loss, made),
+            Objective("discriminator", self.discriminator_loss, list(self.discriminator.parameters()), BETAS),
+            Objective("generator", self.loss, made, BETAS),
         ]
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:

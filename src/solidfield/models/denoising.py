@@ -5,9 +5,15 @@
     sample  the same denoiser walked from noise to data, one state per member and query
 
 Strict by default: x_0 is the target on M_o and zero elsewhere, since nothing else is known; the noise is
-everywhere. As `oracle` the family takes the paper literally: x_0 is the dense field, which only simulated
-truth can give, and the model says `leaks`. A model of the family says how the noise is predicted (`denoise`)
-and, if it is not white, how white noise becomes its noise (`colour`); nothing else.
+everywhere. As `oracle` the family takes the paper literally: x_0 is the dense field, which only simulated truth can
+give, and the model says `leaks`.
+
+The network answers with the noise itself, or with the velocity v = alpha eps - sigma x_0, so that eps_hat =
+sigma x_tau + alpha v_hat. The objective is the same; but near tau = T, where eps is almost x_tau and
+x_0 = (x_tau - sigma eps) / alpha magnifies an error a hundredfold, the second form is right from the start.
+
+A model of the family says what its network answers (`denoise`) and, if the noise is not white, how white noise
+becomes it (`colour`); nothing else.
 """
 
 from __future__ import annotations
@@ -42,6 +48,7 @@ class Denoising(Forecaster):
         lam: float,
         oracle: bool,
         temper: bool,
+        predict: str = "noise",  # or "velocity"
         clip: float = math.inf,  # bound on data predictions while sampling, in standard deviations
     ):
         super().__init__(spec)
@@ -49,6 +56,9 @@ class Denoising(Forecaster):
             raise SolidError(f"lam {lam} must not be negative; the paper uses 0.05 to 0.1, 0 switches it off")
         if clip <= 0:
             raise SolidError(f"clip {clip} must be positive, in standard deviations of the data; inf for none")
+        if predict not in ("noise", "velocity"):
+            raise SolidError(f"predict '{predict}' is unknown; choose noise or velocity")
+        self.velocity = predict == "velocity"
         self.schedule = schedule(schedule_name)
         self.sampler = sampler(sampler_name, steps)
         self.lam = lam
@@ -63,7 +73,19 @@ class Denoising(Forecaster):
         source: Source,
         tau: Tensor,  # (B,)
     ) -> Tensor:  # (B, C, H, W)
-        """eps_hat, the noise in x_tau."""
+        """What the network answers: the noise in x_tau, or the velocity."""
+
+    def noise_in(
+        self,
+        answer: Tensor,  # (B, C, H, W) of `denoise`
+        x_tau: Tensor,  # (B, C, H, W)
+        tau: Tensor,  # (B,)
+    ) -> Tensor:  # (B, C, H, W)
+        """eps_hat."""
+        if not self.velocity:
+            return answer
+        alpha, sigma = (s.to(x_tau)[:, None, None, None] for s in self.schedule.alpha_sigma(tau))
+        return sigma * x_tau + alpha * answer
 
     def colour(self, white: Tensor) -> Tensor:  # (..., C, H, W) -> the same
         """The noise of the forward process, made of white noise; white unless a model says otherwise."""
@@ -82,7 +104,8 @@ class Denoising(Forecaster):
         white = torch.randn(x_0.shape, generator=generator, dtype=x_0.dtype).to(x_0.device)
         eps = self.colour(white)
         x_tau = noised(x_0, eps, tau, self.schedule)
-        return denoising_loss(self.denoise(x_tau, source, tau), eps, m_o, source.mask, self.lam)
+        eps_hat = self.noise_in(self.denoise(x_tau, source, tau), x_tau, tau)
+        return denoising_loss(eps_hat, eps, m_o, source.mask, self.lam)
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         # (K B, ...), members slowest
@@ -90,7 +113,8 @@ class Denoising(Forecaster):
 
         def denoise(x: Tensor, tau: float) -> Tensor:  # (K, B, C, H, W) -> the same
             flat = x.flatten(0, 1)
-            return self.denoise(flat, repeated, flat.new_full((len(flat),), tau)).view_as(x)
+            times = flat.new_full((len(flat),), tau)
+            return self.noise_in(self.denoise(flat, repeated, times), flat, times).view_as(x)
 
         def coloured(shape: Sequence[int]) -> Tensor:  # (K, B, C, H, W)
             return self.colour(noise(shape))

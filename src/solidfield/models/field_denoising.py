@@ -24,8 +24,8 @@ from .denoising import Denoising
 class FieldDenoising(Denoising):
     """Strict denoising with noise that is a filter of white noise."""
 
-    def __init__(self, spec: Spec, gain: Gain, schedule_name: str, sampler_name: str, steps: int):
-        super().__init__(spec, schedule_name, sampler_name, steps, lam=0.0, oracle=False, temper=False)
+    def __init__(self, spec: Spec, gain: Gain, schedule_name: str, sampler_name: str, steps: int, predict: str):
+        super().__init__(spec, schedule_name, sampler_name, steps, lam=0.0, oracle=False, temper=False, predict=predict)
         self.filter = FieldFilter(spec.grid, gain)
 
     @abstractmethod
@@ -36,7 +36,7 @@ class FieldDenoising(Denoising):
         tau: Tensor,  # (B,)
         known: Tensor | None = None,  # (B, C, H, W) bool, where x_tau may be read; None: everywhere
     ) -> Tensor:  # (B, C, H, W)
-        """eps_hat, the noise in x_tau; meant where x_tau is known."""
+        """What the network answers (`Denoising.denoise`); meant where x_tau is known."""
 
     def colour(self, white: Tensor) -> Tensor:  # (..., C, H, W) -> the same
         return self.filter(white)
@@ -49,4 +49,5 @@ class FieldDenoising(Denoising):
         white = torch.randn(x_0.shape, generator=generator, dtype=x_0.dtype).to(x_0.device)
         eps = self.colour(white)
         x_tau = noised(x_0, eps, tau, self.schedule)
-        return denoising_loss(self.denoise(x_tau, pair.source, tau, m_o), eps, m_o)
+        eps_hat = self.noise_in(self.denoise(x_tau, pair.source, tau, m_o), x_tau, tau)
+        return denoising_loss(eps_hat, eps, m_o)

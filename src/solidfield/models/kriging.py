@@ -106,8 +106,11 @@ class Kriging(Fitted):
         mean, std = (torch.stack(column).reshape(shape).to(source.values.dtype) for column in zip(*laws, strict=True))
         return mean, std
 
+    def covariance(self, channel: int) -> Covariance:
+        return Covariance(self.kernel[channel], self.cross[channel], self.leads)
+
     def _query(self, source: Source, b: int, c: int) -> Query:
-        covariance = Covariance(self.kernel[c], self.cross[c], self.leads)
+        covariance = self.covariance(c)
         values, mask = source.values[b, c], source.mask[b, c]
         return query(covariance, self.mean[c], values, mask, float(source.lead[b]), self.obs_std**2)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from ..errors import SolidError
 from ..fields import Source
 from ..forecast import Spec
 from ..grid import Grid
+from ..interpolate import FILLS, fill
 
 
 def query_width(spec: Spec, place: Tensor) -> int:
@@ -18,14 +21,27 @@ def query_width(spec: Spec, place: Tensor) -> int:
     return 2 * spec.channels + 1 + len(place) + spec.covariates
 
 
+def check_fill(how: str) -> str:
+    if how not in ("none", *FILLS):
+        raise SolidError(f"no filling is called '{how}'; choose one of none, {', '.join(FILLS)}")
+    return how
+
+
+def readings(source: Source, how: str, grid: Grid) -> Tensor:  # (B, C, H, W)
+    """X_c as it is, or densified before a network sees it (the paper's NN and RBF strategies)."""
+    return source.values if how == "none" else fill(source, how, grid)
+
+
 def query_channels(
     source: Source,
     place: Tensor,  # (E, H, W), see `coordinate_channels`
+    how: str = "none",  # see `readings`
+    grid: Grid | None = None,  # for a filling
 ) -> Tensor:  # (B, query_width, H, W)
     """[X_c, M_i, lead, place, covariates]."""
     like, shape = source.values, source.values.shape[-2:]
     inputs = [
-        source.values,
+        source.values if grid is None else readings(source, how, grid),
         source.mask.to(like.dtype),
         source.lead.to(like.dtype)[:, None, None, None].expand(-1, 1, *shape),
         place.to(like).expand(len(source), -1, *shape),
@@ -35,7 +51,7 @@ def query_channels(
     return torch.cat(inputs, dim=1)
 
 
-def in_patches(network: nn.Module, x: Tensor, patch: int) -> Tensor:  # (B, C, H, W) -> (B, C', H, W)
+def in_patches(network: Callable[[Tensor], Tensor], x: Tensor, patch: int) -> Tensor:  # (B, C, H, W) -> (B, C', H, W)
     """Run a network on blocks of patch x patch cells; a ragged edge is filled with zeros: not measured."""
     height, width = x.shape[-2:]
     x = F.pad(x, (0, -width % patch, 0, -height % patch))

@@ -26,6 +26,7 @@ class Regression(Forecaster):
 
     family = "deterministic"
     stochastic = False
+    mask_channel: bool
 
     def __init__(self, spec: Spec, mask_channel: bool):
         super().__init__(spec)

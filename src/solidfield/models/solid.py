@@ -1,7 +1,8 @@
 """`solid`: an encoder, a law per cell, and a copula; the strict form of the paper's idea, and the default model.
 
-    f     = UNet([X_c, M_i, lead, coordinates, covariates])      once per query; knows nothing of tau or of members
-    x(p)  = Q(z(p); f_p)                                         a law per cell (`laws.py`), learned on M_o alone
+    m, s  = kriging(X_c, M_i, lead)                              where the law of each cell starts (`prior.py`)
+    f     = UNet([X_c, M_i, lead, m, s, place, covariates])      once per query; knows nothing of tau or of members
+    x(p)  = m(p) + s(p) Q(z(p); f_p)                             a law per cell (`laws.py`), learned on M_o alone
     z     ~ copula(f, M_i)                                       latent fields with N(0, 1) marginals (`copula.py`)
 
 Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objective. Departures, and why:
@@ -9,8 +10,11 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   training and sampling meet the same distribution and nothing leaks (docs/heart.md measures what the alternatives
   cost);
 - the expensive network does not see tau and runs once per query, not fifty times per member;
-- at lead 0 the reading of a sensor is known: it is supervised, and pinned in every member (within `obs_std` of it
-  where the readings have an error).
+- laws are learned in units of a prior, the law that kriging with a fitted covariance gives the cell (`prior="none"`:
+  in standard deviations of the variable); docs/decisions.md has what that gains;
+- at lead 0 the reading of a sensor is known and pinned in every member (within `obs_std` of it where readings have
+  an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
+  no bound, and its gradient would drown all others.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ from ..forecast import Forecaster, Spec
 from ..laws import LAWS, interpolate
 from ..nn.unet import UNet
 from ..noise import Noise
-from .queries import coordinate_channels, in_patches, query_channels, query_width
+from .prior import Prior
+from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width
 
 
 class Solid(Forecaster):
@@ -68,6 +73,8 @@ class Solid(Forecaster):
         law: str = "mixture",
         law_options: dict[str, Any] | None = None,
         copula: str = "conditioned",
+        prior: str = "kriging",  # or "none"
+        fill: str = "none",  # densify X_c first: "nearest", "idw" or "rbf"; the paper's strategies, for comparison
         coordinates: bool = True,
         lam: float = 0.05,  # the paper's overlap weight, from the range it recommends
         obs_std: float = 0.0,  # error of a reading, in standardised units; 0 pins readings exactly
@@ -75,12 +82,16 @@ class Solid(Forecaster):
         super().__init__(spec)
         if law not in LAWS:
             raise SolidError(f"unknown law '{law}'; choose one of {', '.join(LAWS)}")
-        self.lam, self.obs_std, self.patch = lam, obs_std, patch
+        if prior not in ("kriging", "none"):
+            raise SolidError(f"unknown prior '{prior}'; choose kriging or none")
+        self.lam, self.obs_std, self.patch, self.fill = lam, obs_std, patch, check_fill(fill)
         place = coordinate_channels(spec.grid) if coordinates else torch.zeros(0, *spec.grid.shape)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
+        self.prior = Prior(spec, obs_std) if prior == "kriging" else None
+        width = query_width(spec, place) + (2 * spec.channels if self.prior else 0)
         self.encoder = UNet(
-            query_width(spec, place) * patch**2,
+            width * patch**2,
             features * patch**2,
             base=base,
             multipliers=multipliers,
@@ -94,30 +105,39 @@ class Solid(Forecaster):
         self.law = LAWS[law](features, spec.channels, **(law_options or {}))
         self.copula = make_copula(copula, spec.grid, spec.channels, features).requires_grad_(False)
 
-    def encode(self, source: Source) -> Tensor:  # (B, F, H, W)
-        return self.activate(in_patches(self.encoder, query_channels(source, self.place), self.patch))
+    def prepare(self, batches: Iterable[Pair]) -> None:
+        if self.prior is not None:
+            self.prior.fit(batches)
+
+    def encode(self, source: Source) -> tuple[Tensor, Tensor, Tensor]:  # (B, F, H, W), and (B, C, H, W) twice
+        """The features of a query, and the location and scale in whose units its laws are."""
+        query = query_channels(source, self.place, self.fill, self.spec.grid)
+        if self.prior is None:
+            location, scale = torch.zeros_like(source.values), torch.ones_like(source.values)
+        else:
+            location, scale = self.prior(source)
+            query = torch.cat([query, location, scale.log()], dim=1)
+        return self.activate(in_patches(self.encoder, query, self.patch)), location, scale
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
         source, target = pair.source, pair.target
-        known = source.mask & (source.lead == 0)[:, None, None, None]  # a sensor's reading is also a target now
-        mask = target.mask | known
-        values = torch.where(target.mask, target.values, source.values)
+        mask = target.mask & ~pinned(source)
+        features, location, scale = self.encode(source)
         b, c, y, x = mask.nonzero(as_tuple=True)
-        features = self.encode(source).movedim(1, -1)[b, y, x]  # (P, F)
-        each = self.law.loss(features, values[b, c, y, x], c, generator)
+        values = ((target.values - location) / scale)[b, c, y, x]
+        each = self.law.loss(features.movedim(1, -1)[b, y, x], values, c, generator)
         overlap = 1 + self.lam * (source.mask & target.mask)[b, c, y, x]
         count = mask.flatten(1).sum(1).clamp_min(1)[b]  # per example |M_o|_1, then the mean over examples
         return (each * overlap / count).sum() / len(pair)
 
     @torch.no_grad()
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:
-        features = self.encode(source)
+        features, location, scale = self.encode(source)
         z = self.copula(source, features, noise)  # (K, B, C, H, W)
         table = self.law.table(features.movedim(1, -1).flatten(0, 2))  # (B * H * W, C, nodes)
         flat = z.movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
-        fields = interpolate(table, flat).unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
-        pinned = source.mask & (source.lead == 0)[:, None, None, None]
-        return torch.where(pinned, source.values + self.obs_std * z, fields)
+        u = interpolate(table, flat).unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
+        return torch.where(pinned(source), source.values + self.obs_std * z, location + scale * u)
 
     def conclude(self, held_out: Iterable[Pair]) -> None:
         """Fit the copula to the latents of the observed targets of held-out examples."""
@@ -125,11 +145,13 @@ class Solid(Forecaster):
         together: list[Tensor] = []
         with torch.no_grad():
             for pair in held_out:
-                features = self.encode(pair.source).movedim(1, -1)  # (B, H, W, F)
-                mask = pair.target.mask & ~(pair.source.mask & (pair.source.lead == 0)[:, None, None, None])
+                features, location, scale = self.encode(pair.source)
+                features = features.movedim(1, -1)  # (B, H, W, F)
+                values = (pair.target.values - location) / scale
+                mask = pair.target.mask & ~pinned(pair.source)
                 b, c, y, x = mask.nonzero(as_tuple=True)
                 z = torch.zeros_like(pair.target.values)
-                z[b, c, y, x] = self.law.latent(features[b, y, x], pair.target.values[b, c, y, x], c)
+                z[b, c, y, x] = self.law.latent(features[b, y, x], values[b, c, y, x], c)
                 together.append(z.movedim(1, -1)[mask.all(1)])
                 for row in range(len(pair)):
                     for channel in range(self.spec.channels):
@@ -147,3 +169,8 @@ class Solid(Forecaster):
         self.copula.fit(examples)
         self.copula.requires_grad_(False)
         self.copula.mixing.copy_(channel_mixing(together))
+
+
+def pinned(source: Source) -> Tensor:  # (B, C, H, W) bool
+    """The cells whose value at the target's time was read."""
+    return source.mask & (source.lead == 0)[:, None, None, None]

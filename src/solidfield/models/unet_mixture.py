@@ -41,6 +41,7 @@ class UNetMixture(Forecaster):
         "laptop": {"width": 32},
         "paper": {"width": 32},
     }
+    mask_channel: bool
 
     def __init__(
         self,
