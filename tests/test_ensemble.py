@@ -101,3 +101,56 @@ def test_bad_requests_are_refused_by_name(model, change, message):
     source, members = arguments.pop("source"), arguments.pop("members")
     with pytest.raises(SolidError, match=message):
         draw(model, SCALING, source, members, **arguments)
+
+
+class Echo(Shifted):
+    """Shows its covariates: x = their first channel, plus what Shifted draws."""
+
+    def sample(self, source, members, noise):
+        return super().sample(source, members, noise) + source.covariates[:, :1]
+
+
+def sources_on_the_way(count, density, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        Source.of(
+            torch.randn(2, 1, 4, 5, generator=generator),
+            torch.rand(2, 1, 4, 5, generator=generator) < density,
+            torch.ones(2),
+            torch.full((2, 1, 4, 5), 100.0 * (h + 1)),
+        )
+        for h in range(count)
+    ]
+
+
+def test_what_is_read_on_the_way_is_held_by_every_member():
+    """Readings replace members, enlarge what is known, and condition the next step; by hand, step by step."""
+    model, source, later = Shifted(Spec(Grid((4, 5)))), a_source(2), sources_on_the_way(3, 0.3)
+    states = rollout(model, source, MemberNoise(0, [0, 1], range(3)), 3, later)
+    noise = MemberNoise(0, [0, 1], range(3))
+    known, state = source.mask, model.sample(source, 3, noise)
+    for h, read in enumerate(later):
+        state = torch.where(read.mask, read.values, state)
+        torch.testing.assert_close(states[:, :, h], state)
+        known = known | read.mask
+        white = noise((1, 4, 5))
+        conditioned = torch.where(known, state, 0).sum((2, 3, 4)) / known.sum((1, 2, 3))
+        state = conditioned[:, :, None, None, None] + white
+
+
+def test_reading_nothing_on_the_way_is_a_plain_rollout(model):
+    source, nothing = a_source(2), sources_on_the_way(3, 0.0)
+    plain, through = (rollout(model, source, MemberNoise(0, [0, 1], range(3)), 3, later) for later in ((), nothing))
+    assert torch.equal(plain, through)
+
+
+def test_each_step_of_a_rollout_has_its_own_covariates():
+    source = a_source(2)
+    source = Source(source.values, source.mask, source.lead, torch.zeros(2, 1, 4, 5))
+    model, later = Echo(Spec(Grid((4, 5)), covariates=1)), sources_on_the_way(2, 0.0)
+    with_clock = rollout(model, source, MemberNoise(0, [0, 1], range(3)), 3, later)
+    still = [Source(s.values, s.mask, s.lead, torch.zeros(2, 1, 4, 5)) for s in later]
+    without = rollout(model, source, MemberNoise(0, [0, 1], range(3)), 3, still)
+    torch.testing.assert_close(with_clock[:, :, 0], without[:, :, 0])
+    torch.testing.assert_close(with_clock[:, :, 1], without[:, :, 1] + 100)
+    torch.testing.assert_close(with_clock[:, :, 2], without[:, :, 2] + 300)  # its own 200 and the 100 it conditions on

@@ -11,7 +11,19 @@ from matplotlib.figure import Figure
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.keys import numpy_generator
-from solidfield.plot import calibration_figure, maps
+from solidfield.metrics import select
+from solidfield.plot import (
+    bins_figure,
+    calibration_figure,
+    maps,
+    models_figure,
+    reliability_figure,
+    series_figure,
+    taught,
+)
+from solidfield.plot import (
+    scene as scene_figure,
+)
 
 K, N, H, W = 30, 5, 12, 16
 
@@ -129,3 +141,69 @@ def test_figures_are_saved_and_leave_no_trace(scene, tmp_path: Path) -> None:
     assert (tmp_path / "maps.png").stat().st_size > 10_000
     assert (tmp_path / "calibration.png").stat().st_size > 10_000
     assert dict(matplotlib.rcParams) == before
+
+
+def test_a_scene_shows_what_was_given_predicted_and_read_on_one_scale(scene) -> None:
+    x, y, mask = scene
+    given, later = np.where(mask, y, np.nan), np.where(~mask, y, np.nan)
+    figure = scene_figure(x, given, later, Grid((H, W)), above=0.5)
+    limits = {
+        image(figure, name).get_clim() for name in ("readings given", "predicted mean", "read in fact (held out)")
+    }
+    assert len(limits) == 1
+    widths = {image(figure, name).get_clim() for name in ("predicted spread", "error at the held-out readings")}
+    assert len(widths) == 1
+    chance = image(figure, "chance of more than 0.5")
+    assert np.allclose(chance.get_array(), (x > 0.5).mean(axis=0))
+    assert chance.get_clim() == (0, 1)
+    assert np.ma.count(image(figure, "error at the held-out readings").get_array()) == (~mask).sum()
+    alone = titles(scene_figure(x[:1], given, later, Grid((H, W)), above=0.5))
+    assert not {"predicted spread", "chance of more than 0.5"} & set(alone)  # a point forecast has neither
+
+
+def test_cells_are_counted_by_who_taught_them() -> None:
+    never, held = np.zeros((H, W), dtype=bool), np.zeros((H, W), dtype=bool)
+    never[:3], held[2] = True, True
+    figure = taught(never, {"held-out sensors": held}, Grid((H, W)))
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == [
+        f"taught by readings: {(H - 3) * W} cells",
+        f"never taught: {2 * W} cells",
+        f"held-out sensors: {W} cells",
+    ]
+
+
+def test_models_and_bins_are_drawn_at_their_means_with_their_intervals() -> None:
+    score = {"mean": 2.0, "low": 1.5, "high": 3.0}
+    single = {"mean": 4.0, "low": None, "high": None}
+    (ax,) = models_figure({"all": {"ours": score, "rival": single}}).axes
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[4.0], [1.5, 3.0], [2.0]]
+    row = {"crps": score, "coverage": {"mean": 0.9, "low": 0.8, "high": 1.0}, "readings": 7}
+    empty = {"crps": None, "coverage": None, "readings": 0}
+    error, honest, count = bins_figure({"ours": [row, empty, row]}, ["0", "1", "2-3"], "hour").axes
+    assert error.lines[0].get_xdata().tolist() == [0, 2]  # an empty bin is no point
+    assert [bar.get_height() for bar in count.patches] == [7, 0, 7]
+    assert [tick.get_text() for tick in honest.get_xticklabels()] == ["0", "1", "2-3"]
+
+
+def test_a_series_tells_readings_inside_from_those_outside() -> None:
+    quantiles = np.stack([np.full((4, 1), value) for value in (0.0, 1.0, 2.0)])
+    readings = np.array([[1.5], [np.nan], [2.5], [0.0]])
+    figure = series_figure(quantiles, readings, ["a place"], [(0, "one day"), (2, "another")])
+    points = {line.get_label(): line.get_xdata().tolist() for line in figure.axes[0].lines if line.get_marker() == "o"}
+    assert points == {"reading inside": [0, 3], "reading outside": [2]}
+    bands = figure.axes[0].collections
+    assert len(bands) == 2  # no band across the gap
+
+
+def test_whiskers_of_ranks_resample_groups() -> None:
+    """All cells in one group: no whiskers; the heights stay."""
+    x, y = drawn(K, N, H, W), drawn(N, H, W)
+    cells = select(x, y)
+    each, together = (reliability_figure(cells, groups=g).axes[0] for g in (None, np.zeros(cells.truth.size)))
+    assert [bar.get_height() for bar in each.patches] == pytest.approx([bar.get_height() for bar in together.patches])
+    lengths = [
+        np.ptp([segment[:, 1] for segment in ax.collections[0].get_segments()], axis=1) for ax in (each, together)
+    ]
+    assert lengths[0].max() > 0.05
+    assert lengths[1].max() == 0

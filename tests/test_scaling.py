@@ -91,3 +91,60 @@ def test_constant_and_missing_variables_are_named(tmp_path):
     missing = write_pairs(tmp_path / "missing", GRID, ("pressure", "wind"), [lone])
     with pytest.raises(SolidError, match="'wind' has no reading"):
         Scaling.fit(missing, missing.split("train"))
+
+
+def positive(cells, values):
+    """The first variable log-normal, the second as it was."""
+    return np.where(cells < 20, np.exp((values - 100) / 4), values).astype(np.float32)
+
+
+def logged_store(path, offsets=(0.0, 0.0), make=positive) -> PairStore:
+    plain = store_of(path / "plain", make=make)
+    pair = plain.batch(range(len(plain)))
+
+    def example(n: int) -> Example:
+        sides = []
+        for side in (pair.source, pair.target):
+            cells = np.flatnonzero(side.mask[n].numpy())
+            sides += [cells, side.values[n].numpy().ravel()[cells]]
+        return Example(*sides, lead=1, split="train", time_source=n, time_target=n + 1)
+
+    examples = (example(n) for n in range(len(plain)))
+    return write_pairs(path / "log", GRID, ("pm", "wind"), examples, transforms=("log", "none"), offsets=offsets)
+
+
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_a_logarithm_is_fitted_on_logs_and_comes_back(tmp_path, offset):
+    store = logged_store(tmp_path, offsets=(offset, 0.0))
+    scaling = Scaling.fit(store, store.split("train"))
+    pair = store.batch(store.split("train"))
+    standard = scaling.standardise(pair)
+    pooled = torch.cat([side.values[:, 0][side.mask[:, 0]] for side in (pair.source, pair.target)]).double()
+    assert scaling.mean[0] == pytest.approx((pooled + offset).log().mean().item(), rel=1e-9)
+    assert scaling.std[0] == pytest.approx((pooled + offset).log().std(correction=0).item(), rel=1e-9)
+    assert scaling.physical_std[0] == pytest.approx(pooled.std(correction=0).item(), rel=1e-9)
+    assert scaling.physical_std[1] == pytest.approx(scaling.std[1])
+    for side, before in ((standard.source, pair.source), (standard.target, pair.target)):
+        assert (side.values[~before.mask] == 0).all()
+        torch.testing.assert_close(scaling.restore(side.values)[before.mask], before.values[before.mask])
+    assert Scaling.from_dict(scaling.as_dict()) == scaling
+
+
+def test_logarithms_are_of_their_own_variable_alone(tmp_path):
+    store = logged_store(tmp_path)
+    scaling = Scaling.fit(store, store.split("train"))
+    members = torch.zeros(3, 2, 4, 5)
+    restored = scaling.restore(members)
+    assert restored[0, 0, 0, 0].item() == pytest.approx(np.exp(scaling.mean[0]), rel=1e-6)
+    assert restored[0, 1, 0, 0].item() == pytest.approx(scaling.mean[1], rel=1e-6)
+
+
+def test_a_reading_without_a_logarithm_names_the_remedy(tmp_path):
+    store = logged_store(tmp_path, make=lambda cells, values: np.where(cells == 3, 0.0, positive(cells, values)))
+    with pytest.raises(SolidError, match=r"'pm' holds 0.*offset"):
+        Scaling.fit(store, store.split("train"))
+
+
+def test_without_a_transform_the_physical_deviation_is_the_deviation():
+    assert Scaling((1.0,), (2.0,)).physical_std == (2.0,)
+    assert Scaling((1.0,), (2.0,)).as_dict() == {"mean": [1.0], "std": [2.0]}

@@ -1,4 +1,4 @@
-"""The table of all scores: plain JSON, equal to the single metrics, error bars by fields."""
+"""The table of all scores: plain JSON, equal to the single metrics, error bars by groups of fields."""
 
 import json
 
@@ -8,8 +8,8 @@ import pytest
 from solidfield.calibration import coverage, rank_histogram, spread_skill
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.metrics import block_means, crps, energy_score, mae, mse, roughness
-from solidfield.scores import bootstrap, regions, score
+from solidfield.metrics import Cells, block_means, crps, energy_score, mae, mse, roughness
+from solidfield.scores import bootstrap, measure, regions, score, summarise
 
 K, N, C, H, W = 30, 6, 2, 8, 8
 
@@ -154,3 +154,61 @@ def test_bootstrap_leaves_out_cases_without_cells_and_says_nothing_of_a_single_o
     assert np.isnan([alone.low, alone.high, alone.error]).all()
     with pytest.raises(SolidError, match="no case"):
         bootstrap(np.array([np.nan]))
+
+
+def test_a_group_of_identical_scenes_is_one_piece_of_evidence() -> None:
+    """Ten copies of a scene in one group have the interval of the scene alone, to the last bit of rounding."""
+    values = drawn(12)
+    copies = bootstrap(np.repeat(values, 10), groups=np.repeat(np.arange(12), 10))
+    assert copies == pytest.approx(bootstrap(values))
+    assert bootstrap(np.repeat(values, 10)).error < 0.5 * copies.error  # without groups they would pass for 120
+
+
+def test_the_error_of_a_grouped_mean_is_that_of_the_means_of_its_groups() -> None:
+    """Scenes g + e with a shock g per group of n: Var(mean) = (var g + var e / n) / G."""
+    G, n = 300, 6
+    shock, own = drawn(G, key="shock"), drawn(G, n, key="own")
+    values = (2.0 * shock[:, None] + own).reshape(-1)
+    estimate = bootstrap(values, groups=np.repeat(np.arange(G), n), draws=3000)
+    assert estimate.mean == pytest.approx(values.mean())
+    assert estimate.error == pytest.approx(np.sqrt((4.0 + 1.0 / n) / G), rel=0.12)
+    shuffled = numpy_generator(0, "order").permutation(len(values))
+    again = bootstrap(values[shuffled], groups=np.repeat(np.arange(G), n)[shuffled], draws=3000)
+    assert again == pytest.approx(estimate)  # the order of the cases does not matter
+
+
+def test_groups_of_unequal_size_count_by_their_cases() -> None:
+    values, groups = np.array([1.0, 1.0, 1.0, 5.0]), np.array(["a", "a", "a", "b"])
+    estimate = bootstrap(values, groups=groups, draws=4000)
+    assert estimate.mean == 2.0
+    assert (estimate.low, estimate.high) == (1.0, 5.0)  # all of one group, or all of the other
+    alone = bootstrap(values, groups=np.zeros(4))
+    assert alone.mean == 2.0
+    assert np.isnan([alone.low, alone.high, alone.error]).all()
+    with pytest.raises(SolidError, match="3 group labels"):
+        bootstrap(values, groups=np.zeros(3))
+
+
+def test_the_table_takes_groups(case) -> None:
+    """Fields in one group have no error bar; the means stay as they are."""
+    x, y, where, table = case
+    together = score(x, y, where, std=[1.5, 3.0], names=("u", "v"), groups=np.zeros(N))
+    one, other = (t["variables"]["u"]["regions"]["grid"] for t in (together, table))
+    assert one["crps"]["mean"] == other["crps"]["mean"]
+    assert one["crps"]["error"] is None
+    assert together["variables"]["u"]["structure"]["block_crps"]["low"] is None
+
+
+def test_scores_of_selected_cells_are_those_of_the_cells_alone() -> None:
+    """What is measured once and then selected equals what is measured on the selection."""
+    members, truth = drawn(25, 40), drawn(40, key="truth")
+    here = drawn(40, key="here") > 0
+    groups = np.arange(40) // 4
+    whole = measure(Cells(members, truth, np.arange(40), 40))
+    some = Cells(members[:, here], truth[here], np.arange(int(here.sum())), int(here.sum()))
+    selected = summarise(whole[here], 1.0, groups=groups)
+    alone = summarise(measure(some), 1.0, groups=groups[here])
+    for name in ("crps", "mae", "mse", "spread_skill"):
+        assert selected[name] == pytest.approx(alone[name])
+    assert selected["coverage"]["0.9"] == pytest.approx(alone["coverage"]["0.9"])
+    assert list(selected["rank_histogram"]) == list(alone["rank_histogram"])

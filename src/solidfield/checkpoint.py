@@ -101,7 +101,7 @@ def read_json(path: Path) -> dict[str, Any]:
         seal = document.pop("sha256")
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError):
         raise Damaged(f"{path} is damaged: it is not the JSON that was written") from None
     if digest(document) != seal:
         raise Damaged(f"{path} is damaged: its content does not match its checksum")

@@ -5,6 +5,9 @@ paper's rollout): each member restricts its own prediction to the sensors and co
 
     X_c^(h) = R_{M_i}(U^(k)_{h-1}),    U^(k)_h ~ model( . | X_c^(h), M_i).
 
+What is read on the way (assimilation) replaces every member's value at its cell before the member conditions on
+itself again, and the cell is known from there on: members differ only where nothing was read.
+
 Every member has its own noise (`noise.py`), so how the work is cut into chunks changes nothing but the peak memory
 (up to the rounding of float32 kernels, which may differ between batch sizes).
 """
@@ -43,15 +46,22 @@ def rollout(
     source: Source,  # standardised
     noise: MemberNoise,
     steps: int,
+    later: Sequence[Source] = (),  # at the time of each state: what is read then, and the covariates from there on
 ) -> Tensor:  # (K, B, L, C, H, W), standardised
     """Members at leads 1 .. steps (or the single lead of the source when steps is 1)."""
     members, queries = noise.size
-    state = model.sample(source, members, noise)
-    states = [state]
-    repeated = source.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
-    for _ in range(steps - 1):
-        own = Source.of(state.flatten(0, 1), repeated.mask, repeated.lead, repeated.covariates)
-        state = model.sample(own, 1, noise.one_query_per_member())[0].unflatten(0, (members, queries))
+    known, states = source, list[Tensor]()  # `known` is what all members share: mask, lead and covariates
+    for step in range(steps):
+        if step == 0:
+            state = model.sample(source, members, noise)
+        else:
+            own = known.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
+            own = Source.of(states[-1].flatten(0, 1), own.mask, own.lead, own.covariates)
+            state = model.sample(own, 1, noise.one_query_per_member())[0].unflatten(0, (members, queries))
+        if step < len(later):
+            read = later[step]
+            state = torch.where(read.mask, read.values, state)
+            known = Source(known.values, known.mask | read.mask, known.lead, read.covariates)
         states.append(state)
     return torch.stack(states, dim=2)
 
@@ -63,6 +73,7 @@ def draw(
     members: int,
     *,
     steps: int = 1,
+    later: Sequence[Source] = (),  # physical units, see `rollout`
     seed: int = 0,
     queries: Sequence[int] | None = None,  # identities of the queries; their noise depends on nothing else
     quantiles: Sequence[float] = (),
@@ -84,12 +95,14 @@ def draw(
     kept = np.empty((members, total, *shape), np.float32) if keep_members else None
     for start in range(0, total, plan.queries):
         rows = slice(start, min(start + plan.queries, total))
-        part = scaling.standardise(source[rows]).map(lambda tensor: tensor.to(device))
+        part, *ahead = (
+            scaling.standardise(query[rows]).map(lambda tensor: tensor.to(device)) for query in (source, *later)
+        )
         states = _Members((members, rows.stop - rows.start, *shape), hold=keep_members or bool(quantiles))
         for first in range(0, members, plan.members):
             chosen = range(first, min(first + plan.members, members))
             noise = MemberNoise(seed, identities[rows], chosen, device)
-            states.add(scaling.restore(rollout(model, part, noise, steps)).cpu().numpy())
+            states.add(scaling.restore(rollout(model, part, noise, steps, ahead)).cpu().numpy())
         mean[rows], std[rows] = states.mean, states.std
         for q in quantiles:
             at[q][rows] = np.quantile(states.held, q, axis=0)

@@ -1,7 +1,9 @@
 """Scores of predicted maps against what was held out: observed targets, and the truth where it is simulated.
 
 The truth store is opened here and nowhere after `observe`. Rivals are fitted to the same training examples, draw as
-many members for the same scenes, and are scored by the same functions; who wins is for the table to say.
+many members for the same scenes, and are scored by the same functions; who wins is for the table to say. Error bars
+resample days of a record or trajectories of a simulation (`groups_of`). `report/` judges a run where there are readings
+alone.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 
+from .clock import from_seconds, local
 from .ensemble import draw
 from .errors import SolidError
 from .forecast import Fitted, Spec
+from .holdout import FIRST_DAY
+from .maps import ahead
 from .masks import distances_to_sensor
 from .models import build
 from .pairs import PairStore
@@ -44,8 +50,7 @@ def evaluate(
     indices = maps["example"].values
     ensemble = np.stack([maps[name].values[:, :, lead] for name in store.variables], axis=2)  # (K, N, C, H, W)
     judge = Judge(store, indices, truth, lead)
-    name = maps.attrs["model"] + (" (oracle: leaks dense truth)" if maps.attrs["leaks_dense_truth"] else "")
-    scores = {name: judge.score(ensemble)}
+    scores = {maps.attrs["model_label"]: judge.score(ensemble)}
     if lead == 0:
         members, seed = ensemble.shape[0], int(maps.attrs["seed"])
         scores |= {
@@ -54,7 +59,7 @@ def evaluate(
     return {
         "what": judge.what,
         "scenes": len(indices),
-        "lead_time": float(maps["lead_time"].values[lead]),
+        "lead_time": ahead(maps, lead),
         "data_fingerprint": store.fingerprint,
         "models": scores,
     }
@@ -81,6 +86,7 @@ class Judge:
             self.values = _truth_at(truth, store, indices, lead)
             self.where = regions(self.given, pair.target.mask.numpy(), dense=np.ones_like(self.given))
             self.what = "the whole grid"
+        self.groups = groups_of(store, indices)
         self.scaling = Scaling.fit(store, store.split("train"))
 
     def score(self, ensemble: np.ndarray) -> dict[str, Any]:  # (K, N, C, H, W)
@@ -88,26 +94,37 @@ class Judge:
             ensemble,
             self.values,
             self.where,
-            self.scaling.std,
+            self.scaling.physical_std,
             self.store.variables,
             self.distance,
             periodic=self.store.grid.periodic,
+            groups=self.groups,
         )
+
+
+def local_times(store: PairStore, indices: np.ndarray) -> pd.DatetimeIndex | None:  # (N,)
+    """When the targets were read by the clock of the place; None where times are a simulation's own."""
+    if store.epoch is None:
+        return None
+    holdout = store.attributes["scenario"].get("holdout", {})
+    name = holdout.get("timezone") or (store.recipe or {}).get("timezone") or "UTC"
+    return local(from_seconds(store.columns["time_target"][indices]), name)
+
+
+def groups_of(store: PairStore, indices: np.ndarray) -> np.ndarray:  # (N,) labels
+    """Scenes that depend on each other share a label: those of one day of the record, of one trajectory."""
+    times = local_times(store, indices)
+    if times is None:
+        return store.columns["trajectory"][indices]
+    hours = store.attributes["scenario"].get("holdout", {}).get("hours", 24.0)
+    return np.floor((times - FIRST_DAY) / pd.Timedelta(hours=hours)).to_numpy().astype(np.int64)
 
 
 def rival_ensemble(
     name: str, store: PairStore, scaling: Scaling, indices: np.ndarray, members: int, seed: int
 ) -> np.ndarray:  # (K, N, C, H, W)
     """Fit a closed-form rival to training examples and draw the same scenes."""
-    rival = build(name, Spec(store.grid, len(store.variables)))
-    if not isinstance(rival, Fitted):
-        raise SolidError(f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}")
-    train = store.split("train")
-    chosen = train[np.linspace(0, len(train) - 1, min(len(train), FIT_EXAMPLES)).astype(int)]
-    rival.fit(
-        scaling.standardise(store.batch(chosen[start : start + FIT_BATCH]))
-        for start in range(0, len(chosen), FIT_BATCH)
-    )
+    rival = fit_rival(name, store, scaling)
     with torch.no_grad():
         summary = draw(
             rival,
@@ -119,6 +136,20 @@ def rival_ensemble(
         )
     assert summary.members is not None
     return summary.members[:, :, 0]
+
+
+def fit_rival(name: str, store: PairStore, scaling: Scaling) -> Fitted:
+    """A closed-form model, fitted to the training split alone."""
+    rival = build(name, Spec(store.grid, len(store.variables)))
+    if not isinstance(rival, Fitted):
+        raise SolidError(f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}")
+    train = store.split("train")
+    chosen = train[np.linspace(0, len(train) - 1, min(len(train), FIT_EXAMPLES)).astype(int)]
+    rival.fit(
+        scaling.standardise(store.batch(chosen[start : start + FIT_BATCH]))
+        for start in range(0, len(chosen), FIT_BATCH)
+    )
+    return rival
 
 
 def _truth_at(truth: Truth, store: PairStore, indices: np.ndarray, lead: int) -> np.ndarray:  # (N, C, H, W)

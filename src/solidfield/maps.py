@@ -28,7 +28,7 @@ def to_dataset(
     observed: np.ndarray,  # (N, C, H, W) bool, M_i
     never_supervised: np.ndarray,  # (C, H, W) bool
     init_time: np.ndarray,  # (N,)
-    lead_time: np.ndarray,  # (L,) in the units of init_time
+    lead_time: np.ndarray,  # (L,) in the units of init_time, or timedeltas where it holds instants
     examples: Mapping[str, np.ndarray] | None = None,  # (N,) columns that say where a query came from
     attributes: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
@@ -99,12 +99,21 @@ def save_maps(maps: xr.Dataset, path: Path) -> None:
         ) from None
 
 
+def ahead(maps: xr.Dataset, position: int) -> float:
+    """How far ahead a lead is: seconds where times are instants, else in the simulation's own unit."""
+    lead = maps["lead_time"].values[position]
+    return float(lead / np.timedelta64(1, "s")) if isinstance(lead, np.timedelta64) else float(lead)
+
+
 def open_maps(path: Path | str) -> xr.Dataset:
     path = Path(path)
     if not path.exists():
         raise SolidError(f"no maps at {path}; `solid predict` makes them")
     try:
-        maps = xr.open_zarr(path, consolidated=False) if path.suffix == ".zarr" else xr.open_dataset(path)
+        if path.suffix == ".zarr":
+            maps = xr.open_zarr(path, consolidated=False, decode_timedelta=True)
+        else:
+            maps = xr.open_dataset(path, decode_timedelta=True)
     except (OSError, ValueError):
         raise SolidError(f"{path} is not a readable NetCDF or Zarr file; predict again") from None
     if "observed" not in maps or "lead_time" not in maps.dims:

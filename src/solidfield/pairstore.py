@@ -7,16 +7,17 @@ Zarr v3 group of ragged lists, for `source` and `target` alike:
     <side>_cells   (R,)       flat index into (C, H, W), ascending within an example
     <side>_values  (R,)       float32, physical units
 
-with one column per example for trajectory, frames, times, lead and split. The one exception has another
-name and says so: `oracle_dense (E, C, H, W)`, in a store made from simulated truth on request, whose
-attributes have `leaks: true`.
+with one column per example for trajectory, frames, times, lead and split, and on request what is known at every
+cell (`channels.py`) and which cells are held for ever (`holdout.py`). The one exception has another name and says
+so: `oracle_dense (E, C, H, W)`, in a store made from simulated truth on request, whose attributes have
+`leaks: true`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,10 +28,12 @@ import torch
 import zarr
 from torch import Tensor
 
+from .channels import Channels
 from .errors import SolidError
 from .fields import OraclePair, Pair, Source, Target
+from .forecast import Spec
 from .grid import Grid
-from .ragged import Growing, appearing, label, load, positions, read_label
+from .ragged import Growing, appearing, kind_of, label, load, positions, read_label
 
 KIND, VERSION = "pair", 1
 SPLITS = ("train", "validation", "test", "between")  # the column `split` holds positions in this list
@@ -44,6 +47,7 @@ COLUMNS = {
     "lead": "<i4",
     "split": "|i1",
 }
+HELD = ("held_sensors", "held_blocks")  # (H, W) bool: never sources, targets of test examples only
 Indices = Sequence[int] | np.ndarray
 
 
@@ -77,6 +81,12 @@ def write_pairs(
     scenario: dict[str, Any] | None = None,
     world: dict[str, Any] | None = None,
     leaks: bool = False,
+    transforms: Sequence[str] | None = None,  # (C,) "none" or "log", for the scaling; None: none
+    offsets: Sequence[float] | None = None,  # (C,) of the logarithms
+    epoch: str | None = None,  # the zero of times that are instants; None: a simulation's own clock
+    clock: Mapping[str, Any] | None = None,  # how readings fell into frames, for new ones
+    held: Mapping[str, np.ndarray] | None = None,  # of HELD
+    channels: Channels | None = None,
 ) -> PairStore:
     """Write examples at constant memory as they come; the store appears under its name only when complete.
 
@@ -84,7 +94,10 @@ def write_pairs(
     """
     path = Path(path)
     with appearing(path, KIND) as group:
-        counts, checksums = _write_arrays(group, (len(variables), *grid.shape), grid.domain, examples, leaks)
+        masks = {name: mask for name, mask in {"domain": grid.domain, **(held or {})}.items() if mask is not None}
+        counts, checksums = _write_arrays(group, (len(variables), *grid.shape), masks, examples, leaks)
+        if channels is not None:
+            checksums |= channels.write(group)
         attributes = {
             "grid": grid.as_dict(),
             "variables": list(variables),
@@ -96,6 +109,12 @@ def write_pairs(
             "world": world or {},
             "leaks": leaks,
         }
+        if transforms is not None:
+            attributes |= {"transforms": list(transforms), "offsets": list(offsets or [0.0] * len(variables))}
+        if epoch is not None:
+            attributes |= {"epoch": epoch, "clock": dict(clock or {})}
+        if channels is not None:
+            attributes |= {"recipe": channels.recipe, "covariates": list(channels.counts)}
         label(group, KIND, VERSION, attributes | counts | {"checksums": checksums})
     return PairStore(path)
 
@@ -103,7 +122,7 @@ def write_pairs(
 def _write_arrays(
     group: zarr.Group,
     shape: tuple[int, int, int],  # (C, H, W)
-    domain: np.ndarray | None,  # (H, W) bool
+    masks: Mapping[str, np.ndarray],  # domain and held cells: (H, W) bool
     examples: Iterable[Example],
     leaks: bool,
 ) -> tuple[dict[str, Any], dict[str, str]]:  # counts, checksums
@@ -114,9 +133,9 @@ def _write_arrays(
         arrays[f"{side}_offsets"].add([0])
     if leaks:
         arrays["oracle_dense"] = Growing(group, "oracle_dense", "<f4", shape)
-    if domain is not None:
-        arrays["domain"] = Growing(group, "domain", "|b1", domain.shape[1:])
-        arrays["domain"].add(domain)
+    for name, mask in masks.items():
+        arrays[name] = Growing(group, name, "|b1", mask.shape[1:])
+        arrays[name].add(mask)
 
     dropped, leads, per_split = 0, set(), dict.fromkeys(SPLITS, 0)
     for example in examples:
@@ -170,6 +189,10 @@ def _in_order(
     return cells, values
 
 
+def is_pairs(path: str | Path) -> bool:
+    return kind_of(Path(path)) == KIND
+
+
 def open_pairs(path: str | Path) -> PairStore:
     """Open a pair store and load its readings into memory, 8 bytes a reading."""
     store = PairStore(Path(path))
@@ -194,6 +217,10 @@ class PairStore:
             self.obs_std: float = self.attributes["obs_std"]
             self.leaks: bool = self.attributes["leaks"]
             self.examples: int = self.attributes["examples"]
+            self.transforms: tuple[str, ...] = tuple(self.attributes.get("transforms", ("none",) * len(self.variables)))
+            self.offsets: tuple[float, ...] = tuple(self.attributes.get("offsets", (0.0,) * len(self.variables)))
+            self.epoch: str | None = self.attributes.get("epoch")  # None: times are a simulation's own
+            self.recipe: dict[str, Any] | None = self.attributes.get("recipe")  # of the covariates
         except KeyError as missing:
             raise SolidError(f"{path} is damaged (no {missing} in its attributes); write it anew") from None
 
@@ -208,6 +235,23 @@ class PairStore:
     def fingerprint(self) -> str:
         """SHA-256 of the metadata, which holds the checksum of every array."""
         return hashlib.sha256(json.dumps(self.attributes, sort_keys=True).encode()).hexdigest()
+
+    def spec(self) -> Spec:
+        """What a model must know to be built for these pairs."""
+        return Spec(self.grid, len(self.variables), sum(self.attributes.get("covariates", ())))
+
+    @cached_property
+    def held(self) -> dict[str, np.ndarray]:  # name -> (H, W) bool, of HELD
+        """Cells that no training or validation example and no source has ever seen."""
+        return {name: self._array(name) for name in HELD if name in self.attributes["checksums"]}
+
+    @cached_property
+    def channels(self) -> Channels | None:
+        """What the examples know at every cell; None where they know nothing but readings."""
+        if self.recipe is None:
+            return None
+        frames = int(max(self.columns["frame_source"].max(), self.columns["frame_target"].max())) + 1
+        return Channels.read(self.path, self.recipe, self.attributes["checksums"], frames, self.grid.shape)
 
     @cached_property
     def columns(self) -> dict[str, np.ndarray]:  # each (E,)
@@ -236,7 +280,7 @@ class PairStore:
 
     def load(self) -> None:
         """Bring readings and columns into memory and check them against their checksums."""
-        _ = self.columns, self._ragged
+        _ = self.columns, self._ragged, self.channels
 
     def split(self, name: str) -> np.ndarray:  # (n,) indices of examples
         if name not in SPLITS:
@@ -260,8 +304,10 @@ class PairStore:
     def batch(self, indices: Indices) -> Pair:
         """Examples as tensors, physical units, exact zeros off the masks."""
         source_values, source_mask = self._scatter("source", indices)
-        lead = torch.from_numpy(self.columns["lead"][np.asarray(indices, dtype=np.int64)].astype(np.float32))
-        return Pair(Source(source_values, source_mask, lead), Target(*self._scatter("target", indices)))
+        chosen = {name: column[np.asarray(indices, dtype=np.int64)] for name, column in self.columns.items()}
+        lead = torch.from_numpy(chosen["lead"].astype(np.float32))
+        known = None if self.channels is None else self.channels.at(chosen["frame_source"], chosen["frame_target"])
+        return Pair(Source(source_values, source_mask, lead, known), Target(*self._scatter("target", indices)))
 
     def _scatter(self, side: str, indices: Indices) -> tuple[Tensor, Tensor]:  # (B, C, H, W) twice
         rows, cells, readings = self.readings_of(side, indices)

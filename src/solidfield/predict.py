@@ -1,14 +1,15 @@
 """From a trained run to maps: queries in physical units in, an xarray.Dataset out, with its provenance.
 
-`load(folder)` opens a run; its `reconstruct` and `forecast` take frames with NaN where nothing was read. The
-command line predicts the examples of a pair store with `predict_examples`, which is the same thing with the store's
-columns attached.
+`load(folder)` opens a run; its `reconstruct`, `forecast` and `assimilate` take frames with NaN where nothing was read,
+and make the covariates of the run's recipe for them. The examples of a pair store are predicted by
+`predict_examples`, which is the same thing with the store's columns attached.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,23 @@ import numpy as np
 import torch
 import xarray as xr
 
+from .clock import from_seconds
+from .context import (
+    FramesLike,
+    Times,
+    all_rows,
+    check_frames,
+    check_recipe,
+    example_query,
+    frames_for,
+    query,
+    read_new,
+    rows_of,
+)
 from .ensemble import Summary, draw, summarise
 from .errors import SolidError
 from .fields import Source
+from .intake import Readings
 from .maps import to_dataset
 from .masks import distances_to_sensor
 from .pairs import PairStore
@@ -27,7 +42,6 @@ from .run import LoadedRun, load_run
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 RECALIBRATION_EXAMPLES, RECALIBRATION_MEMBERS = 200, 100
-Frames = xr.DataArray | np.ndarray
 
 
 def predict(
@@ -37,6 +51,7 @@ def predict(
     *,
     members: int = 100,
     steps: int = 1,
+    later: Sequence[Source] = (),  # physical units: what is known and read on the way, see `ensemble.rollout`
     seed: int = 0,
     queries: Sequence[int] | None = None,
     quantiles: Sequence[float] = QUANTILES,
@@ -51,12 +66,14 @@ def predict(
     if len(leads) != 1:
         raise SolidError(f"queries ask for leads {leads.tolist()}; predict one lead at a time")
     _check_lead(run, float(leads[0]))
+    _check_readings(run, (source, *later))
     summary: Summary = draw(
         run.model,
         run.scaling,
         source,
         members,
         steps=steps,
+        later=later,
         seed=seed,
         queries=queries,
         quantiles=quantiles,
@@ -71,7 +88,9 @@ def predict(
         )
         summary = summarise(stretched, quantiles, keep_members)
         attributes |= recalibration.attributes()
-    lead_time = float(leads[0]) * run.info["data"]["step"] * np.arange(1, steps + 1)
+    lead_time = float(leads[0]) * run.step * np.arange(1, steps + 1)
+    if np.issubdtype(np.asarray(init_time).dtype, np.datetime64):
+        lead_time = (lead_time * 1e9).round().astype("timedelta64[ns]")
     return to_dataset(
         summary,
         run.grid,
@@ -95,13 +114,17 @@ def predict_examples(
             f"{store.path} is on a {' x '.join(map(str, store.grid.shape))} grid, the run {run.path} was trained on "
             f"{' x '.join(map(str, run.grid.shape))}; observe on the run's grid"
         )
+    check_recipe(run, store)
+    source, later = example_query(run, store, indices, options.get("steps", 1))
     if recalibrate:
         options["recalibration"] = validation_recalibration(run, store, int(store.columns["lead"][indices[0]]))
     columns = {name: values[indices] for name, values in store.columns.items() if name != "split"}
+    time = columns.pop("time_source")
     return predict(
         run,
-        store.batch(indices).source,
-        columns.pop("time_source"),
+        source,
+        time if store.epoch is None else from_seconds(time),
+        later=later,
         queries=[int(i) for i in indices],
         examples={"example": indices, **columns},
         **options,
@@ -128,6 +151,8 @@ def provenance(run: LoadedRun, seed: int, members: int) -> dict[str, Any]:
     return {
         "title": f"{', '.join(run.variables)} predicted by {info['model']['name']}",
         "model": info["model"]["name"],
+        "model_label": run.model.label(),
+        "model_options": json.dumps(info["model"]["options"]),
         "leaks_dense_truth": int(run.leaks),
         "solidfield_version": info["versions"]["solidfield"],
         "config_hash": info["config_hash"],
@@ -146,22 +171,72 @@ class Run:
 
     loaded: LoadedRun
 
-    def reconstruct(self, frames: Frames, members: int = 100, seed: int = 0, **options: Any) -> xr.Dataset:
+    def read(self, readings: Readings, **options: Any) -> xr.Dataset:
+        """New readings in the cells and frames of this run; `options` as for `read_frames`: timezone, columns."""
+        return read_new(self.loaded, readings, **options)
+
+    def reconstruct(
+        self,
+        frames: FramesLike,
+        members: int = 100,
+        seed: int = 0,
+        at: Times | None = None,  # which frames; None: all that hold readings. The others are looked back on
+        dynamic: xr.Dataset | None = None,  # changing covariates, for a run that was trained with some
+        **options: Any,
+    ) -> xr.Dataset:
         """Maps at the time of the frames; NaN in a frame means not observed."""
-        return self._predict(frames, 0.0, members=members, seed=seed, **options)
+        return self._predict(frames, 0, 1, at, dynamic, members=members, seed=seed, **options)
 
-    def forecast(self, frames: Frames, members: int = 100, steps: int = 1, seed: int = 0, **options: Any) -> xr.Dataset:
+    def forecast(
+        self,
+        frames: FramesLike,
+        members: int = 100,
+        steps: int = 1,
+        seed: int = 0,
+        at: Times | None = None,
+        dynamic: xr.Dataset | None = None,
+        **options: Any,
+    ) -> xr.Dataset:
         """Maps 1 .. steps leads after each frame, every member rolled forward on its own."""
-        return self._predict(frames, 1.0, members=members, steps=steps, seed=seed, **options)
+        return self._predict(frames, 1, steps, at, dynamic, members=members, seed=seed, **options)
 
-    def _predict(self, frames: Frames, lead: float, **options: Any) -> xr.Dataset:
-        values, times = _as_frames(frames, self.loaded)
-        mask = ~np.isnan(values)
-        empty = np.flatnonzero(~mask.reshape(len(mask), -1).any(1))
-        if len(empty):
-            raise SolidError(f"frame {empty[0]} holds no reading at all; leave out frames without readings")
-        source = Source.of(torch.from_numpy(values), torch.from_numpy(mask), torch.full((len(values),), lead))
-        return predict(self.loaded, source, times, **options)
+    def assimilate(
+        self,
+        frames: FramesLike,
+        members: int = 100,
+        steps: int = 0,  # further leads beyond the last frame
+        seed: int = 0,
+        since: Times | None = None,  # None: the first frame
+        until: Times | None = None,  # None: the last frame
+        dynamic: xr.Dataset | None = None,
+        **options: Any,
+    ) -> xr.Dataset:
+        """One rollout through the frames: what is read replaces every member's value there, and conditions the next."""
+        given, times = frames_for(self.loaded, frames)
+        first = int(rows_of(given, since)[0]) if since is not None else 0
+        last = int(rows_of(given, until)[0]) if until is not None else len(times) - 1
+        walk = round((given.seconds[last] - given.seconds[first]) / given.every) + steps
+        if walk < 1:
+            raise SolidError(
+                "assimilation needs a frame after its first, or steps beyond it; give more frames or steps"
+            )
+        rows = np.array([first])
+        check_frames(given, rows)
+        given = replace(given, values=given.values[: last + 1], times=given.times[: last + 1])
+        source, later = query(self.loaded, given, rows, 1, walk, dynamic, assimilate=True)
+        maps = predict(self.loaded, source, times[rows], steps=walk, later=later, members=members, seed=seed, **options)
+        read = np.stack([one.mask[0].any(0).numpy() for one in later]).astype(np.int8)  # (L, H, W)
+        about = {"long_name": "a sensor was read here at this time, and every member holds its reading"}
+        return maps.assign(read=(("init_time", "lead_time", *self.loaded.grid.axes), read[None], about))
+
+    def _predict(
+        self, frames: FramesLike, lead: int, steps: int, at: Times | None, dynamic: xr.Dataset | None, **options: Any
+    ) -> xr.Dataset:
+        given, times = frames_for(self.loaded, frames)
+        rows = all_rows(given, times) if at is None else rows_of(given, at)
+        check_frames(given, rows)
+        source, later = query(self.loaded, given, rows, lead, steps, dynamic)
+        return predict(self.loaded, source, times[rows], steps=steps, later=later, **options)
 
 
 def load(folder: str | Path) -> Run:
@@ -169,23 +244,13 @@ def load(folder: str | Path) -> Run:
     return Run(load_run(folder))
 
 
-def _as_frames(frames: Frames, run: LoadedRun) -> tuple[np.ndarray, np.ndarray]:
-    """(N, C, H, W) float32 and the N times of what the user gave: (H, W), (time, H, W) or (time, C, H, W)."""
-    values = np.asarray(frames, dtype=np.float32)
-    channels, shape = len(run.variables), run.grid.shape
-    if values.ndim == 2:
-        values = values[None]
-    if values.ndim == 3 and channels == 1:
-        values = values[:, None]
-    if values.ndim != 4 or values.shape[1:] != (channels, *shape):
-        raise SolidError(
-            f"frames have shape {values.shape}; the run expects (time, {channels}, {shape[0]}, {shape[1]}), "
-            f"the axis of {channels} variable(s) may be left out when it is one"
-        )
-    times = np.arange(len(values), dtype=float)
-    if isinstance(frames, xr.DataArray) and "time" in frames.coords:
-        times = np.atleast_1d(frames["time"].values)
-    return values, times
+def _check_readings(run: LoadedRun, sources: Sequence[Source]) -> None:
+    for source in sources:
+        if not torch.isfinite(run.scaling.standardise(source).values).all():
+            raise SolidError(
+                f"a reading has no logarithm, and {run.path} was trained on logarithms of {', '.join(run.variables)}; "
+                "leave out readings that are not positive"
+            )
 
 
 def _check_lead(run: LoadedRun, lead: float) -> None:
@@ -193,6 +258,5 @@ def _check_lead(run: LoadedRun, lead: float) -> None:
     if lead not in known:
         what = "reconstruct (lead 0)" if lead == 0 else f"forecast (lead {lead:g})"
         raise SolidError(
-            f"the run {run.path} was trained for leads {known} and cannot {what}; observe with "
-            f"`--lead {lead:g}` and train again"
+            f"the run {run.path} was trained for leads {known} and cannot {what}; train again with `--lead {lead:g}`"
         )

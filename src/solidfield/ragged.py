@@ -58,7 +58,7 @@ class Growing:
 def appearing(path: Path, kind: str) -> Iterator[zarr.Group]:
     """A new group that takes its name, or another's of its kind, when all went well; else it vanishes."""
     empty = path.is_dir() and not any(path.iterdir())
-    if path.exists() and not empty and _kind(path) != kind:
+    if path.exists() and not empty and kind_of(path) != kind:
         raise SolidError(f"{path} exists and is not a {kind} store; choose another path or remove it")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def read_label(path: Path, kind: str, version: int) -> dict[str, Any]:
     """What the store says of itself, or an error that says why it is not one."""
     if not path.exists():
         raise SolidError(f"there is no {kind} store at {path}; check the path")
-    if _kind(path) != kind:
+    if kind_of(path) != kind:
         raise SolidError(f"{path} is not a {kind} store; give the folder that was written as one")
     attributes = dict(zarr.open_group(path, mode="r").attrs)
     if attributes.get("version") != version:
@@ -95,7 +95,8 @@ def read_label(path: Path, kind: str, version: int) -> dict[str, Any]:
     return attributes
 
 
-def _kind(path: Path) -> str | None:
+def kind_of(path: Path) -> str | None:
+    """Which kind of store a folder is; None for anything else."""
     try:
         return str(zarr.open_group(path, mode="r").attrs.get("format")).removeprefix("solidfield-")
     except Exception:  # whatever Zarr makes of a folder that is something else

@@ -2,7 +2,8 @@
 
     run.json             what was trained, on what, how, with which versions; sealed by its own checksum
     weights.safetensors  the weights to use, written when training ends
-    cells.safetensors    which cells count, and which were never supervised
+    cells.safetensors    which cells count, which were never supervised, static covariates
+    pairs.zarr           the pairs it was trained on, where they were made for it (`fit.py`)
     log.jsonl            one line per logged step
     state/step-00000400  the last two checkpoints
 
@@ -27,6 +28,7 @@ from torch import Tensor
 
 from .checkpoint import clean, digest, pack, read_json, read_tensors, replace, write_json, writing
 from .config import TrainConfig
+from .covariates import Recipe
 from .errors import SolidError
 from .forecast import Forecaster, Spec
 from .grid import Grid
@@ -35,6 +37,7 @@ from .pairs import PairStore
 from .scaling import Scaling
 
 RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
+PAIRS = "pairs.zarr"
 
 Document = dict[str, Any]
 
@@ -52,6 +55,13 @@ class LoadedRun:
     never_supervised: Tensor  # (C, H, W) bool: no training target ever taught the model about this cell
     leaks: bool  # was it trained on dense truth? then every result must say so
     info: Document  # run.json: provenance, settings, history
+    recipe: Recipe | None = None  # of the covariates
+    static: np.ndarray | None = None  # (S, H, W) static covariates, where there is a recipe
+
+    @property
+    def step(self) -> float:
+        """Time between two leads: seconds where times are instants."""
+        return float(self.info["data"]["step"])
 
 
 def describe(
@@ -74,10 +84,15 @@ def describe(
         "leads": sorted(int(lead) for lead in store.leads),
         "step": float(store.step),
     }
+    if store.recipe is not None:
+        data_part["recipe"] = store.recipe
+    if store.epoch is not None:
+        data_part |= {"epoch": store.epoch, "clock": store.attributes["clock"]}
     train_part = config.model_dump(mode="json")
     versions = {name: version(name) for name in ("solidfield", "torch", "numpy")}
     document = {
         "format": 1,
+        "label": model.label(),
         "model": model_part,
         "data": data_part,
         "scaling": scaling.as_dict(),
@@ -95,8 +110,8 @@ def describe(
 
 
 def start(path: Path, document: Document, store: PairStore, config: TrainConfig) -> Document:
-    """Make the folder; one that holds anything is never written over."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    """Make the folder; one that holds anything but the pairs of this run is never written over."""
+    if path.exists() and (not path.is_dir() or any(entry.name != PAIRS for entry in path.iterdir())):
         raise SolidError(f"{path} exists and is never written over; resume it or choose another folder")
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -104,6 +119,8 @@ def start(path: Path, document: Document, store: PairStore, config: TrainConfig)
     cells = {"never_supervised": torch.from_numpy(~supervised)}
     if store.grid.domain is not None:
         cells["domain"] = torch.as_tensor(store.grid.domain, dtype=torch.bool)
+    if store.channels is not None:
+        cells["static"] = torch.from_numpy(store.channels.static)
     content, sha256 = pack(cells)
     replace(path / CELLS, content)
     document = document | {"files": {CELLS: sha256}}
@@ -216,4 +233,6 @@ def load_run(path: Path | str) -> LoadedRun:
         never_supervised=cells["never_supervised"],
         leaks=info["model"]["leaks"],
         info=info,
+        recipe=Recipe.from_dict(data["recipe"]) if "recipe" in data else None,
+        static=cells["static"].numpy() if "static" in cells else None,
     )

@@ -10,7 +10,7 @@ import sys
 import typer
 
 from ..errors import SolidError
-from . import bench, demo, evaluate, models, observe, predict, simulate, train
+from . import bench, check, demo, evaluate, grid, models, observe, predict, quality, simulate, train
 
 app = typer.Typer(
     name="solid",
@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (demo, simulate, observe, train, predict, evaluate, models):
+for verb in (demo, simulate, observe, check, grid, quality, train, predict, evaluate, models):
     app.command()(getattr(verb, verb.__name__.rpartition(".")[2]))
 app.add_typer(bench.app, name="bench")
 

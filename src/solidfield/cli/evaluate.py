@@ -1,8 +1,9 @@
-"""solid evaluate: scores beside rivals, and two figures."""
+"""solid evaluate: a run judged by held-out readings, with a report; or maps scored beside rivals and the truth."""
 
 from __future__ import annotations
 
 import json as jsonlib
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,30 +12,109 @@ import typer
 import xarray as xr
 
 from .. import plot
+from ..errors import SolidError
 from ..evaluate import RIVALS, Judge
 from ..evaluate import evaluate as evaluate_maps
-from ..maps import open_maps
+from ..maps import ahead, open_maps
 from ..pairs import PairStore, open_pairs
+from ..report import RIVALS as REPORT_RIVALS
+from ..report import judge_run, refuse_report, write_report
+from ..run import PAIRS, RUN, load_run
 from ..worlds import Truth, open_truth
 from . import show
 
 
 def evaluate(
-    maps: Annotated[Path, typer.Argument(help="Maps (solid predict).")],
-    pairs: Annotated[Path, typer.Argument(help="The pair store they were predicted from.")],
-    out: Annotated[Path, typer.Argument(help="Folder for scores.json and figures.")],
-    truth: Annotated[Path | None, typer.Option(help="The truth store, where there is one.")] = None,
+    subject: Annotated[Path, typer.Argument(metavar="RUN|MAPS", help="A run (solid train), or maps (solid predict).")],
+    store: Annotated[Path | None, typer.Argument(metavar="[PAIRS]", help="The pair store to judge by.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="[OUT]", help="Folder for scores and figures.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="Same as PAIRS; a run has its own in its folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Same as OUT; for a run it is RUN-report unless given.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Maps only: the truth store, where there is one.")] = None,
     rival: Annotated[list[str] | None, typer.Option(help="Closed-form models to compare with; repeatable.")] = None,
+    run: Annotated[list[Path] | None, typer.Option(help="Runs only: trained runs to compare with; repeatable.")] = None,
+    members: Annotated[int, typer.Option(help="Runs only: of each ensemble.")] = 100,
+    scenes: Annotated[int | None, typer.Option(help="Runs only: test examples a lead, evenly in time; or all.")] = None,
+    seed: Annotated[int, typer.Option(help="Runs only: same seed, same members.")] = 0,
+    above: Annotated[float | None, typer.Option(help="Runs only: threshold of the map of chances.")] = None,
     json: show.JsonOption = False,
 ) -> None:
-    """Score maps against held-out readings, and against the truth where it is simulated."""
+    """Judge a run by readings that were held out, and write a report; or score maps, also against simulated truth."""
+    where, into = store or pairs, folder or out
+    if (subject / RUN).is_file():
+        if truth is not None:
+            raise SolidError("--truth is for maps; predict with `solid predict`, then evaluate the maps")
+        rivals = tuple(rival) if rival else REPORT_RIVALS
+        into = into or subject.with_name(f"{subject.name}-report")
+        _run(subject, where, into, rivals, run or [], members, scenes, seed, above, json)
+    elif where is None or into is None:
+        raise SolidError(f"{subject} is no run folder; to score maps, give them, their pair store and a folder")
+    else:
+        _maps(subject, where, into, truth, rival or RIVALS, json)
+
+
+def _run(
+    path: Path,
+    pairs: Path | None,
+    out: Path,
+    rivals: tuple[str, ...],
+    others: list[Path],
+    members: int,
+    scenes: int | None,
+    seed: int,
+    above: float | None,
+    json: bool,
+) -> None:
+    refuse_report(out)
+    loaded = load_run(path)
+    if pairs is None and not (path / PAIRS).exists():
+        raise SolidError(f"{path} holds no pair store of its own; give the one to judge by with --pairs")
+    store = open_pairs(pairs or path / PAIRS)
+    with show.progress("evaluating", f"{len(store.leads)} lead(s), {members} members", json) as update:
+        findings = judge_run(
+            loaded,
+            store,
+            rivals=rivals,
+            runs=[load_run(other) for other in others],
+            members=members,
+            scenes=scenes,
+            seed=seed,
+            note=lambda what, done, total: update(done, total, what),
+        )
+    words: list[str | Path | float] = ["solid", "evaluate", path, "--out", out, "--members", members, "--seed", seed]
+    words += ["--pairs", pairs] if pairs else []
+    words += ["--scenes", scenes] if scenes else []
+    words += ["--above", above] if above is not None else []
+    words += [word for name in rivals for word in ("--rival", name)] if rivals != REPORT_RIVALS else []
+    words += [word for other in others for word in ("--run", other)]
+    page = write_report(findings, out, shlex.join(_typed(word) for word in words), above)
+    found = findings.results["verdict"]
+    if json:
+        show.as_json({"report": str(page), "scores": str(out / "scores.json"), "verdict": found})
+        return
+    print(f"\n{found['headline']}")
+    for name in ("worth", "honest", "caution"):
+        for sentence in found[name]:
+            print(f"  - {sentence}")
+    print()
+    show.line("report", f"{page}   scores   {out / 'scores.json'}")
+
+
+def _typed(word: str | Path | float) -> str:
+    """As it was typed; of an absolute path only the name, since it says nothing on another machine."""
+    return word.name if isinstance(word, Path) and word.is_absolute() else str(word)
+
+
+def _maps(
+    maps: Path, pairs: Path, out: Path, truth: Path | None, rivals: list[str] | tuple[str, ...], json: bool
+) -> None:
     dataset, store = open_maps(maps), open_pairs(pairs)
     dense = open_truth(truth) if truth else None
     with show.progress("evaluating", f"{dataset.sizes['init_time']} scenes", json) as update:
         leads = dataset.sizes["lead_time"]
         scores: list[dict[str, Any]] = []
         for lead in range(leads):
-            scores.append(evaluate_maps(dataset, store, dense, rival or RIVALS, lead))
+            scores.append(evaluate_maps(dataset, store, dense, rivals, lead))
             update(lead + 1, leads)
     write_results(scores, dataset, store, dense, out)
     if json:
@@ -57,7 +137,7 @@ def write_results(
     scene = len(ensemble[0]) // 2
     pair = store.batch(dataset["example"].values[scene : scene + 1])
     label = f"{name} [{units}]" if units else name
-    leak = " (oracle: leaks dense truth)" if dataset.attrs["leaks_dense_truth"] else ""
+    made_by = dataset.attrs["model_label"]
     plot.maps(
         ensemble[:, scene],
         pair.source.values[0, 0].numpy(),
@@ -65,7 +145,7 @@ def write_results(
         None if truth is None else judge.values[scene, 0],
         store.grid,
         label,
-        f"{dataset.attrs['model']}{leak}, {float(dataset['lead_time'][0]):g} ahead",
+        f"{made_by}, {ahead(dataset, 0):g} ahead",
     ).savefig(out / "maps.png")
     region = "unobserved" if truth is not None else "targets"
     plot.calibration_figure(
@@ -74,7 +154,8 @@ def write_results(
         judge.where[region][:, 0],
         np.broadcast_to(judge.distance, judge.values.shape)[:, 0],
         units,
-        title=f"{dataset.attrs['model']}{leak}: cells without a sensor",
+        title=f"{made_by}: cells without a sensor",
+        groups=judge.groups,
     ).savefig(out / "calibration.png")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..config import WorldConfig, load_config
+from ..studies.engine import Engine, spread
 from ..worlds import GaussianWorld, NavierStokes, World, write_truth
 from . import show
 
@@ -20,6 +22,9 @@ def simulate(
     trajectories: Annotated[int | None, typer.Option(help="How many.")] = None,
     grid: Annotated[int | None, typer.Option(help="Cells along each axis.")] = None,
     seed: Annotated[int | None, typer.Option(help="Each trajectory is a function of (seed, its number).")] = None,
+    engine: Annotated[str, typer.Option(help="here, processes, or dask: a cluster.")] = "here",
+    jobs: Annotated[int, typer.Option(help="Processes, here or of a local cluster.")] = 1,
+    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster; else local.")] = None,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:
@@ -32,7 +37,8 @@ def simulate(
     with show.progress(
         "simulating", f"{config.trajectories:,} trajectories, {config.grid} x {config.grid}", json
     ) as update:
-        truth = write_truth(make_world(config), out, config.trajectories, progress=update)
+        apply = partial(spread, engine=Engine(engine, jobs, scheduler))
+        truth = write_truth(make_world(config), out, config.trajectories, progress=update, apply=apply)
     if json:
         show.as_json({"out": str(out), "trajectories": truth.count, "frames": truth.frames, "world": truth.world})
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +27,10 @@ from ..grid import Grid
 
 FORMAT = "solidfield-truth-1"
 DIMENSIONS = ("trajectory", "frame", "channel", "y", "x")
+
+
+# apply(function, items) -> (item, what the function returned or raised), in any order
+Apply = Callable[[Callable[[range], np.ndarray], Sequence[range]], Iterable[tuple[range, Any]]]
 
 
 class World(Protocol):
@@ -93,6 +97,7 @@ def write_truth(
     trajectories: int,
     chunk: int = 16,  # trajectories a file: a few megabytes, and a few seconds of work lost by a crash
     progress: Callable[[int, int], None] | None = None,  # (trajectories done, of how many)
+    apply: Apply | None = None,  # how to compute chunks elsewhere; None: here, one after another
 ) -> Truth:
     """Simulate into a store, or finish one that was begun with the same parameters (in its own chunks)."""
     path = Path(path)
@@ -104,7 +109,7 @@ def write_truth(
             _refuse_difference(path, _read_attributes(path), attributes)
         else:
             _create(path, world, attributes, min(chunk, trajectories))
-        _fill(world, path, progress)
+        _fill(world, path, progress, apply or _here)
     except OSError as error:
         raise SolidError(f"cannot write {path}: {error}; mend that and run simulate again to resume") from None
     return open_truth(path)
@@ -190,7 +195,7 @@ def _create(path: Path, world: World, attributes: dict[str, Any], chunk: int) ->
     os.replace(partial, path)
 
 
-def _fill(world: World, path: Path, progress: Callable[[int, int], None] | None) -> None:
+def _fill(world: World, path: Path, progress: Callable[[int, int], None] | None, apply: Apply) -> None:
     group = zarr.open_group(path, mode="r+")
     truth, record = _array(group, "truth"), _array(group, "finished")
     sizes, finished = _chunks(path, group)
@@ -198,14 +203,21 @@ def _fill(world: World, path: Path, progress: Callable[[int, int], None] | None)
     done, total = int(sizes[finished].sum()), int(sizes.sum())
     if progress is not None:
         progress(done, total)
-    for n in np.flatnonzero(~finished).tolist():
-        rows = range(int(starts[n]), int(starts[n] + sizes[n]))
-        truth[rows.start : rows.stop] = world.trajectories(rows)
+    missing = {int(starts[n]): n for n in np.flatnonzero(~finished).tolist()}
+    for rows, fields in apply(world.trajectories, [range(a, a + int(sizes[n])) for a, n in missing.items()]):
+        if isinstance(fields, Exception):
+            raise fields
+        n = missing[rows.start]
+        truth[rows.start : rows.stop] = fields
         record[n] = _synchronise(_chunk_file(path, n))
         _synchronise(path / "finished" / "c" / "0")
         done += len(rows)
         if progress is not None:
             progress(done, total)
+
+
+def _here(function: Callable[[range], np.ndarray], items: Sequence[range]) -> Iterable[tuple[range, Any]]:
+    return ((item, function(item)) for item in items)
 
 
 def _chunks(path: Path, group: zarr.Group) -> tuple[np.ndarray, np.ndarray]:  # (chunks,) int, (chunks,) bool

@@ -1,0 +1,78 @@
+"""What `solid predict` prints beside the maps: values at places, means of areas, chances of a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..ask import area_mean, at, exceedance, variables_of
+from ..clock import local
+from ..errors import SolidError
+from . import show
+
+
+def parse_place(text: str) -> tuple[float, float]:
+    try:
+        lat, lon = (float(part) for part in text.split(","))
+    except ValueError:
+        raise SolidError(f"cannot read --where '{text}'; give lat,lon such as 22.57,88.36") from None
+    return lat, lon
+
+
+def answers(
+    maps: xr.Dataset, places: Sequence[tuple[float, float]], areas: Sequence[Path], above: Sequence[float]
+) -> list[dict[str, Any]]:
+    """One entry for each place and area: per valid time the mean, a 90 % interval, chances above the thresholds."""
+    asked = [(f"{lat:g}, {lon:g}", at(maps, lat, lon).isel(point=0)) for lat, lon in places]
+    asked += [(area.stem, area_mean(maps, area)) for area in areas]
+    return [
+        {
+            "where": where,
+            "variable": name,
+            "units": maps[name].attrs.get("units", ""),
+            "rows": _rows(found, name, above),
+        }
+        for where, found in asked
+        for name in variables_of(maps)
+    ]
+
+
+def _rows(found: xr.Dataset, name: str, above: Sequence[float]) -> list[dict[str, Any]]:
+    chances = exceedance(found, above, name).values if above else np.zeros((0, *found[f"{name}_mean"].shape))
+    rows = []
+    for i, j in np.ndindex(found[f"{name}_mean"].shape):  # (init_time, lead_time)
+        row: dict[str, Any] = {"valid_time": found["valid_time"].values[i, j]}
+        row |= {part: float(found[f"{name}_{part}"].values[i, j]) for part in ("mean", "std", "q05", "q95")}
+        rows.append(row | {"above": {f"{u:g}": float(p) for u, p in zip(above, chances[:, i, j], strict=True)}})
+    return rows
+
+
+def print_answers(entries: Sequence[dict[str, Any]], timezone: str | None) -> None:
+    for entry in entries:
+        above = list(entry["rows"][0]["above"])
+        what = f"{entry['variable']} [{entry['units']}]" if entry["units"] else entry["variable"]
+        header = (f"{what} at {entry['where']}", "mean", "5 %", "95 %", *(f"above {u}" for u in above))
+        print()
+        show.table(
+            header,
+            [
+                (
+                    clock_text(row["valid_time"], timezone),
+                    *(f"{row[part]:.4g}" for part in ("mean", "q05", "q95")),
+                    *(f"{100 * p:.0f} %" for p in row["above"].values()),
+                )
+                for row in entry["rows"]
+            ],
+        )
+
+
+def clock_text(time: Any, timezone: str | None) -> str:
+    """An instant on the local clock, or a simulation's own time as it is."""
+    if not isinstance(time, np.datetime64):
+        return f"{float(time):g}"
+    here = local(np.array([time]), timezone or "UTC")[0]
+    return f"{here:%Y-%m-%d %H:%M} {timezone or 'UTC'}"

@@ -1,0 +1,140 @@
+"""From readings to a trained run in one call: grid, pair, train. Thin glue; every part can be called by itself.
+
+`fit("readings.csv", "run", minutes=10)` reads the table, puts it on a grid (`readings/`), decides whether to work with
+logarithms, holds days out, writes the pairs into the run folder and trains on them. What was decided is said in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .config import Config, load_config
+from .covariates import Covariates
+from .errors import SolidError
+from .forecast import Forecaster
+from .frames import Frames, as_frames, frame_pairs
+from .holdout import Holdout
+from .intake import Readings, Say, read_frames
+from .keys import key
+from .models import build
+from .pairstore import PairStore
+from .predict import Run, load
+from .run import PAIRS
+from .train import train
+
+SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
+SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts
+
+
+def fit(
+    readings: Readings,
+    out: str | Path,
+    *,
+    minutes: float = 10.0,
+    model: str = "solid",
+    leads: Sequence[int] = (0, 1),
+    cell: str | None = None,  # size of a cell, such as "1km"; None: as suits the readings
+    every: str | None = None,  # time step, such as "1h"
+    timezone: str | None = None,  # of times without a zone of their own, and of the calendar
+    variables: Sequence[str] | None = None,
+    transform: str | None = None,  # "log", "none"; None: by the readings' skewness
+    offset: float = 0.0,  # log(x + offset)
+    holdout: Holdout | None = None,  # None: every fifth day tests, one in ten validates
+    covariates: Covariates | None = None,  # None: calendar and 24 hours of history
+    seed: int = 0,
+    preset: str = "laptop",
+    settings: Sequence[str] = (),  # further `table.key=value` of the configuration
+    say: Say | None = None,
+) -> Run:
+    """Train a model of these readings into the folder `out` and open it."""
+    named = (f'model.name="{model}"', f"train.minutes={minutes}", f"train.seed={seed}")
+    config = load_config(preset, ("train.thin=0.5", *named, *settings))
+    refuse_run(Path(out))
+    gridded = read_frames(readings, cell=cell, every=every, variables=variables, timezone=timezone, say=say)
+    frames = as_frames(gridded, variables)
+    if timezone is not None:
+        frames = replace(frames, timezone=timezone)
+    store = pair_frames(
+        frames,
+        Path(out) / PAIRS,
+        leads=leads,
+        transform=transform,
+        offset=offset,
+        holdout=holdout,
+        covariates=covariates,
+        say=say,
+    )
+    train(build_for(store, config), store, out, config.train, config.model.options)
+    return load(out)
+
+
+def refuse_run(out: Path) -> None:
+    """A folder that holds anything but pairs is refused before anything is written into it."""
+    if out.exists() and (not out.is_dir() or any(entry.name != PAIRS for entry in out.iterdir())):
+        raise SolidError(f"{out} exists and is never written over; resume it or choose another folder")
+
+
+def pair_frames(
+    frames: Frames,
+    path: Path,
+    *,
+    transform: str | None = None,
+    holdout: Holdout | None = None,
+    say: Say | None = None,
+    **options: Any,  # of `frame_pairs`
+) -> PairStore:
+    """Pairs with what was not chosen decided by the readings, in words."""
+    say = say or (lambda words: None)
+    if transform is None:
+        chosen = {}
+        for c, name in enumerate(frames.variables):
+            chosen[name], why = choose_transform(frames.values[:, c], name)
+            say(why)
+    if holdout is None:
+        holdout, why = choose_holdout(frames.times)
+        if why:
+            say(why)
+    return frame_pairs(frames, path, transform=chosen if transform is None else transform, holdout=holdout, **options)
+
+
+def choose_transform(values: np.ndarray, name: str = "value") -> tuple[str, str]:  # and why, in words
+    """Logarithms where every reading is positive, the readings are skewed and their logarithms less so.
+
+    >>> choose_transform(np.exp(np.linspace(-2, 2, 99)))[0], choose_transform(np.linspace(-2, 2, 99))[0]
+    ('log', 'none')
+    """
+    known = values[np.isfinite(values)].astype(np.float64)
+    if len(known) < 3 or known.min() <= 0 or known.std() == 0:
+        return "none", f"{name} is modelled as it is: not every reading is positive, or they do not vary"
+    before, after = _skewness(known), _skewness(np.log(known))
+    if before > SKEWED and abs(after) < before:
+        return "log", f"{name} is modelled by its logarithm: it is positive and skewed ({before:.1f}, then {after:.1f})"
+    return "none", f"{name} is modelled as it is: its skewness is {before:.1f}"
+
+
+def _skewness(values: np.ndarray) -> float:
+    z = (values - values.mean()) / values.std()
+    return float((z**3).mean())
+
+
+def choose_holdout(times: np.ndarray) -> tuple[Holdout, str]:  # and why, in words, where there is something to say
+    """Days where the record has enough of them; shorter stretches of a shorter record."""
+    hours = float((times[-1] - times[0]) / np.timedelta64(1, "h"))
+    if hours >= 24 * SHORTEST or hours == 0:
+        return Holdout(), ""
+    stretch = hours / SHORTEST
+    why = f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
+    return replace(Holdout(), hours=stretch), why
+
+
+def build_for(store: PairStore, config: Config) -> Forecaster:
+    """The model of the configuration, made for these pairs; initial weights are a function of the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(config.train.seed, "weights"))
+        return build(config.model.name, store.spec(), config.model.options)

@@ -1,0 +1,19 @@
+"""Figures: scenes as maps, and how far their uncertainty can be trusted.
+
+Each function returns a matplotlib Figure that the caller saves; no global state of pyplot is used.
+"""
+
+from .compared import bins_figure, models_figure, series_figure
+from .fields import maps, scene, taught
+from .reliability import calibration_figure, reliability_figure
+
+__all__ = [
+    "bins_figure",
+    "calibration_figure",
+    "maps",
+    "models_figure",
+    "reliability_figure",
+    "scene",
+    "series_figure",
+    "taught",
+]

@@ -1,0 +1,217 @@
+"""Maps of one scene. All maps of the field share one colour scale, spread and error another.
+
+Equal colours are equal values: an ensemble is trustworthy where its spread looks like its error.
+"""
+
+from __future__ import annotations
+
+import cmocean
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from ..errors import SolidError
+from ..grid import Grid
+from ..metrics import Array, to_floats, to_numpy
+from .style import DPI, EMPTY, GREY, PALETTE, with_units
+
+TAUGHT, UNTAUGHT = "#DCE9F2", "#8A8A8A"
+
+
+def maps(
+    ensemble: Array,  # (K, H, W), one scene
+    readings: Array,  # (H, W), anything off the mask
+    mask: Array,  # (H, W) bool, M_i
+    truth: Array | None = None,  # (H, W), NaN where unknown; None: no truth and no error are shown
+    grid: Grid | None = None,
+    label: str = "",  # of the field, with its units
+    title: str = "",
+    members: int = 3,  # shown, if there are as many
+) -> Figure:
+    """Observations, truth, ensemble mean and some members; spread (standard deviation) and error beside them.
+
+    A single member is a point forecast: it is shown as the prediction, without spread.
+    """
+    x, seen = to_floats(ensemble), to_numpy(mask).astype(bool)
+    K, H, W = x.shape
+    if seen.shape != (H, W):
+        raise SolidError(f"mask {seen.shape} does not fit maps of {H} x {W} cells; give the mask of the same scene")
+    place = grid or Grid((H, W))
+    inside = np.ones((H, W), dtype=bool) if place.domain is None else place.domain
+    mean = x.mean(axis=0, dtype=np.float64)
+    fields = {"observations": np.where(seen, to_floats(readings), np.nan)}
+    sizes: dict[str, np.ndarray] = {}
+    if truth is not None:
+        fields["truth"] = to_floats(truth)
+    fields["prediction" if K == 1 else "ensemble mean"] = mean
+    if K > 1:
+        fields |= {f"member {k + 1}": x[k] for k in range(min(members, K))}
+        sizes["spread"] = x.std(axis=0, ddof=1, dtype=np.float64)
+    if truth is not None:
+        sizes["error of the mean" if K > 1 else "error"] = np.abs(mean - to_floats(truth))
+    fields, sizes = (
+        {name: np.where(inside, values, np.nan) for name, values in panel.items()} for panel in (fields, sizes)
+    )
+
+    rows = max(len(sizes), 1)  # spread above error
+    field_columns, size_columns = -(-len(fields) // rows), -(-len(sizes) // rows)
+    columns = field_columns + size_columns
+    panel = (10 - 0.8 * (1 + bool(sizes))) / columns * H * place.spacing[0] / (W * place.spacing[1])  # its height
+    height = rows * (panel + 0.3) + 0.3 * bool(title)
+    figure = Figure(figsize=(10, float(np.clip(height, 1.5, 14))), dpi=DPI, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    fields_axes, sizes_axes = axes[:, :field_columns], axes[:, field_columns:]
+    limits, colours = field_limits(fields)
+    _panels(fields_axes, fields, limits, colours, place, label)
+    if sizes:
+        top = np.nanpercentile(np.stack(list(sizes.values())), 99.5)
+        _panels(
+            sizes_axes,
+            sizes,
+            (0.0, float(top) or 1.0),
+            cmocean.cm.amp,
+            place,
+            label,
+        )
+        for ax in sizes_axes.flat[: len(sizes)]:
+            _sensors(ax, seen, place)
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def scene(
+    ensemble: Array,  # (K, H, W)
+    given: Array,  # (H, W), NaN where nothing was read: the source
+    later: Array,  # (H, W), NaN where nothing was read: the held-out readings that are predicted
+    grid: Grid,
+    above: float,  # a threshold
+    label: str = "",  # of the field, with its units
+    title: str = "",
+) -> Figure:
+    """What was given, what was predicted, what was then read; below, spread, error at the readings, exceedance."""
+    x, seen, known = to_floats(ensemble), to_floats(given), to_floats(later)
+    inside = np.ones(grid.shape, dtype=bool) if grid.domain is None else grid.domain
+    mean = np.where(inside, x.mean(axis=0, dtype=np.float64), np.nan)
+    fields = {"readings given": seen, "predicted mean": mean, "read in fact (held out)": known}
+    sizes = {"error at the held-out readings": np.abs(mean - known)}
+    chances = {}
+    if len(x) > 1:
+        sizes = {"predicted spread": np.where(inside, x.std(axis=0, ddof=1, dtype=np.float64), np.nan), **sizes}
+        chances = {f"chance of more than {above:.3g}": np.where(inside, (x > above).mean(axis=0), np.nan)}
+    aspect = grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
+    height = 2 * (2.7 * min(aspect, 2.5) + 0.45) + 0.3
+    figure = Figure(figsize=(10, float(np.clip(height, 3, 14))), dpi=DPI, layout="constrained")
+    parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    axes = np.stack([part.subplots(1, 3) for part in parts])  # rows of their own: their scales differ
+    pooled = np.concatenate([values[np.isfinite(values)] for values in fields.values()])
+    limits, colours = field_limits({"truth": pooled})
+    _panels(axes[:1], fields, limits, colours, grid, label)
+    most = np.nanpercentile(np.concatenate([values.ravel() for values in sizes.values()]), 99.5)
+    width = len(sizes)
+    _panels(axes[1:, :width], sizes, (0.0, float(most) or 1.0), cmocean.cm.amp, grid, label)
+    if chances:
+        _panels(axes[1:, 2:], chances, (0.0, 1.0), cmocean.cm.dense, grid, "probability")
+    else:
+        for ax in axes[1, width:]:
+            ax.set_axis_off()
+    shown = [axes[0, 1], *axes[1, : width + len(chances)]]
+    for ax in shown:
+        _sensors(ax, np.isfinite(seen), grid)
+    if title:
+        figure.suptitle(f"{title} (dots: sensors that were read)", fontsize=11)
+    return figure
+
+
+def taught(
+    never_supervised: np.ndarray,  # (H, W) bool
+    held: dict[str, np.ndarray],  # what it is called -> (H, W) bool, cells held for ever
+    grid: Grid,
+    title: str = "",
+) -> Figure:
+    """Where training readings taught the model, where some were kept from it, and where there never were any."""
+    inside = np.ones(grid.shape, dtype=bool) if grid.domain is None else grid.domain
+    kinds = {"taught by readings": inside & ~never_supervised, "never taught": inside & never_supervised}
+    kinds |= {name: inside & mask for name, mask in held.items()}
+    values = np.full(grid.shape, np.nan)
+    for number, mask in enumerate(kinds.values()):
+        values[mask] = number
+    colours = ListedColormap([TAUGHT, UNTAUGHT, PALETTE[1], PALETTE[3]][: len(kinds)])
+    aspect = grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
+    figure = Figure(figsize=(5.6, float(np.clip(4.6 * aspect + 1.0, 2.5, 9))), dpi=DPI, layout="constrained")
+    ax = figure.subplots()
+    ax.imshow(
+        values,
+        origin="lower",
+        extent=_extent(grid),
+        vmin=-0.5,
+        vmax=len(kinds) - 0.5,
+        cmap=colours.with_extremes(bad="white"),
+        interpolation="nearest",
+    )
+    ax.set(xlabel=with_units(grid.axes[1], grid.units), ylabel=with_units(grid.axes[0], grid.units))
+    ax.tick_params(labelsize=8)
+    patches = [
+        Patch(facecolor=colours(number), edgecolor=GREY, label=f"{name}: {int((values == number).sum())} cells")
+        for number, name in enumerate(kinds)
+    ]
+    figure.legend(handles=patches, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    ax.set_title(title, fontsize=11)
+    return figure
+
+
+def field_limits(fields: dict[str, np.ndarray]) -> tuple[tuple[float, float], Colormap]:
+    """One scale for all maps of the field: diverging about zero if both signs occur, else sequential."""
+    pooled = fields["truth"] if "truth" in fields else np.stack([v for k, v in fields.items() if k != "observations"])
+    low, high = np.nanpercentile(pooled, [0.5, 99.5])
+    if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
+        most = max(-low, high)
+        return (-most, most), cmocean.cm.balance
+    return (low, high if high > low else low + 1.0), cmocean.cm.thermal
+
+
+def _panels(
+    axes: np.ndarray,  # of Axes, (rows, columns)
+    panels: dict[str, np.ndarray],  # each (H, W), NaN: no value
+    limits: tuple[float, float],
+    colours: Colormap,
+    grid: Grid,
+    label: str,
+) -> None:
+    """Maps on one colour scale, row after row, with one colour bar; axes that are left over are hidden."""
+    bad = colours.with_extremes(bad=EMPTY)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    for ax, (name, values) in zip(axes.flat, panels.items(), strict=False):
+        image = ax.imshow(
+            values,
+            origin="lower",
+            extent=_extent(grid),
+            vmin=limits[0],
+            vmax=limits[1],
+            cmap=bad,
+            interpolation="nearest",
+        )
+        ax.set_title(name, fontsize=9)
+        ax.set_xticks([])
+        ax.set_yticks([])
+    beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+    known = np.concatenate([values[np.isfinite(values)] for values in panels.values()])
+    extend = beyond[bool((known < limits[0]).any()), bool((known > limits[1]).any())]
+    bar = axes.flat[0].figure.colorbar(image, ax=list(axes.flat), extend=extend, aspect=15 * axes.shape[0], pad=0.02)
+    bar.ax.tick_params(labelsize=8)
+    bar.set_label(label, fontsize=8)
+
+
+def _extent(grid: Grid) -> tuple[float, float, float, float]:  # left, right, bottom, top
+    (dy, dx), (H, W) = grid.spacing, grid.shape
+    left, bottom = grid.origin[1] - dx / 2, grid.origin[0] - dy / 2
+    return left, left + W * dx, bottom, bottom + H * dy
+
+
+def _sensors(ax: Axes, mask: np.ndarray, grid: Grid) -> None:
+    rows, columns = np.nonzero(mask)
+    size = min(max(600 / mask.size**0.5 / 8, 0.6), 6)  # a dot well inside its cell at any resolution
+    ax.scatter(grid.x[columns], grid.y[rows], s=size, c="black", linewidths=0, label="sensors")

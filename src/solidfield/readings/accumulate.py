@@ -1,0 +1,160 @@
+"""Means, spreads and counts per frame and cell from a stream of readings, whatever the chunks.
+
+With r the first reading of a (frame, variable, cell), n its readings v_1 .. v_n in the order of the table:
+
+    s = sum (v_i - r),   q = sum (v_i - r)^2,   mean = r + s / n,   spread^2 = (q - s^2 / n) / (n - 1)
+
+The sums are carried from reading to reading, never from chunk to chunk, so their bits do not depend on the size of
+chunks; the shift by r keeps the small spread of large numbers exact. Memory is that of frames x cells, not of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..errors import SolidError
+
+GIB = 1 << 30
+BYTES = 4 + 3 * 8  # per cell of a frame: count, first, s, q
+
+
+@dataclass(frozen=True)
+class Cube:
+    """The finished sums, frames in order of time."""
+
+    frames: np.ndarray  # (F,) int64 index of each frame on its clock
+    first_cell: tuple[int, int]  # position of the cube's corner in the grid's own count
+    count: np.ndarray  # (F, V, H, W) int32
+    mean: np.ndarray  # (F, V, H, W) float32, NaN = not observed
+    spread: np.ndarray  # (F, V, H, W) float32, NaN below two readings
+    error: np.ndarray | None  # (F, V, H, W) float32 standard deviation of the mean by the readings' own errors
+
+
+class Accumulator:
+    """Sums per (frame, variable, cell) that grow with the frames, and with the cells where the grid has no shape."""
+
+    def __init__(self, variables: int, shape: tuple[int, int] | None, errors: bool, max_memory: float):
+        self.variables = variables
+        self.fixed = shape is not None
+        self.corner = (0, 0)
+        self.shape = shape or (0, 0)
+        self.max_memory = max_memory
+        self.slots: dict[int, int] = {}
+        names = ("count", "first", "s", "q", *(("e", "k") if errors else ()))
+        self.sums = {name: self._empty(0, name) for name in names}
+
+    def _empty(self, frames: int, name: str) -> np.ndarray:
+        dtype = np.int32 if name in ("count", "k") else np.float64
+        return np.zeros((frames, self.variables, *self.shape), dtype)
+
+    def add(
+        self,
+        frame: np.ndarray,  # (n,) int64
+        iy: np.ndarray,  # (n,) int64
+        ix: np.ndarray,  # (n,) int64
+        values: np.ndarray,  # (n, V), NaN = not read
+        error: np.ndarray | None = None,  # (n,)
+    ) -> None:
+        """Take in readings, all of them inside the grid where it has a shape."""
+        if len(frame) == 0:
+            return
+        self._reach(iy, ix)
+        codes, distinct = pd.factorize(frame)
+        for one in distinct.tolist():
+            self.slots.setdefault(one, len(self.slots))
+        self._room(len(self.slots))
+        slot = np.array([self.slots[one] for one in distinct.tolist()])[codes]
+        height, width = self.shape
+        place = (iy - self.corner[0]) * width + (ix - self.corner[1])
+        for v in range(self.variables):
+            read = ~np.isnan(values[:, v])
+            whole = bool(read.all())
+            at = (slot * self.variables + v) * (height * width) + place
+            at, value = (at, values[:, v]) if whole else (at[read], values[read, v])
+            self._sum(at, value, error if error is None or whole else error[read])
+
+    def _sum(self, at: np.ndarray, value: np.ndarray, error: np.ndarray | None) -> None:
+        count, first, s, q = (self.sums[name].reshape(-1) for name in ("count", "first", "s", "q"))
+        new = count[at] == 0
+        if new.any():
+            first[at[new][::-1]] = value[new][::-1]  # of several the last one written stays: the first reading
+        shifted = value - first[at]
+        np.add.at(count, at, 1)
+        np.add.at(s, at, shifted)
+        np.add.at(q, at, shifted * shifted)
+        if error is not None and "e" in self.sums:
+            known = ~np.isnan(error)
+            np.add.at(self.sums["e"].reshape(-1), at[known], error[known] ** 2)
+            np.add.at(self.sums["k"].reshape(-1), at[known], 1)
+
+    def _reach(self, iy: np.ndarray, ix: np.ndarray) -> None:
+        """Extend a grid without a shape to the cells at hand."""
+        if self.fixed:
+            return
+        low, high = (int(iy.min()), int(ix.min())), (int(iy.max()) + 1, int(ix.max()) + 1)
+        if 0 not in self.shape:
+            low = (min(low[0], self.corner[0]), min(low[1], self.corner[1]))
+            high = (
+                max(high[0], self.corner[0] + self.shape[0]),
+                max(high[1], self.corner[1] + self.shape[1]),
+            )
+        shape = (high[0] - low[0], high[1] - low[1])
+        if (low, shape) == (self.corner, self.shape):
+            return
+        old, corner, before = self.sums, self.corner, self.shape
+        frames = len(old["count"])
+        self.corner, self.shape = low, shape
+        self._check(max(frames, 1))
+        self.sums = {name: self._empty(frames, name) for name in old}
+        rows = slice(corner[0] - low[0], corner[0] - low[0] + before[0])
+        columns = slice(corner[1] - low[1], corner[1] - low[1] + before[1])
+        for name, array in old.items():
+            if frames and 0 not in before:
+                self.sums[name][:, :, rows, columns] = array
+
+    def _room(self, frames: int) -> None:
+        """Capacity for so many frames, doubled when it runs out."""
+        have = len(self.sums["count"])
+        if frames <= have:
+            return
+        self._check(frames)
+        for name, array in self.sums.items():
+            larger = self._empty(max(frames, 2 * have, 16), name)
+            larger[:have] = array
+            self.sums[name] = larger
+
+    def _check(self, frames: int) -> None:
+        cells = self.shape[0] * self.shape[1]
+        need = frames * self.variables * cells * BYTES / GIB
+        if need > self.max_memory:
+            raise SolidError(
+                f"{frames:,} frames of {self.shape[0]:,} x {self.shape[1]:,} cells need {need:,.1f} GiB, more than "
+                f"{self.max_memory:g}; narrow the --bounds (one wrong coordinate can stretch them), or take larger "
+                "cells or a longer --every"
+            )
+
+    def finish(self) -> Cube:
+        """Close the sums; each is let go as soon as it is used, for they are as large as the result."""
+        order = sorted(self.slots)
+        rows = [self.slots[frame] for frame in order]
+
+        def take(name: str) -> np.ndarray:
+            array = self.sums.pop(name)
+            return array[: len(rows)] if rows == list(range(len(rows))) else array[rows]
+
+        n, mean, s, q = (take(name) for name in ("count", "first", "s", "q"))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            average = s / n
+            mean += average
+            q -= average * s
+            spread = np.sqrt(np.maximum(q, 0, out=q) / (n - 1), dtype=np.float32)
+            error = None
+            if "e" in self.sums:
+                error = (np.sqrt(take("e")) / n).astype(np.float32)
+                error[take("k") < np.maximum(n, 1)] = np.nan
+        mean[n == 0] = np.nan
+        spread[n < 2] = np.nan
+        return Cube(np.array(order, dtype=np.int64), self.corner, n, mean.astype(np.float32), spread, error)

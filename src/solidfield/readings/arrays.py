@@ -1,0 +1,156 @@
+"""NetCDF, Zarr and xarray objects: grids in time with NaN where nothing was read, or long tables along one dimension.
+
+A grid is streamed by slabs of time; each of its cells that holds a number is a row, and the row's number is the
+position of the cell in (time, y, x) order, counted as if a header were line 1. NaN cells were not observed and are no
+rows. The regular axes of a grid are its `lattice`, so that gridding can keep its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from ..errors import SolidError
+from .columns import find_columns
+from .records import Batch, Columns, Header
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The regular axes of a gridded array."""
+
+    y: np.ndarray  # (H,) ascending
+    x: np.ndarray  # (W,) ascending
+    every: np.timedelta64 | None  # between frames, None = irregular
+
+
+class ArraySource:
+    """A Dataset of gridded variables (time, y, x), or of columns along one dimension."""
+
+    def __init__(self, data: xr.Dataset | xr.DataArray, name: str = "Dataset"):
+        if isinstance(data, xr.DataArray):
+            data = data.to_dataset(name=data.name or "value")
+        self.name = name
+        self.notes: list[str] = []
+        self.fraction = 0.0
+        derived = {f"{one}_{kind}" for one in data.data_vars for kind in ("count", "spread", "error")}
+        self.data = data.drop_vars([*(derived & set(data.data_vars)), *({"domain"} & set(data.data_vars))])
+        self.data = self.data.squeeze([d for d, n in self.data.sizes.items() if n == 1 and d not in self.data.coords])
+        if 0 in self.data.sizes.values():
+            raise SolidError(
+                f"{name} has no readings: dimension {min(self.data.sizes, key=lambda d: self.data.sizes[d])} is empty"
+            )
+        self.headers = tuple(
+            Header(
+                str(key),
+                variable.dtype.kind in "iuf",
+                str(variable.attrs.get("units", "")),
+                _standard_name(variable),
+            )
+            for key, variable in self.data.variables.items()
+        )
+        self.dims = self._grid_dims()
+        self.lattice = self._lattice()
+
+    @classmethod
+    def open(cls, path: Path) -> ArraySource:
+        try:
+            data = (
+                xr.open_zarr(path, consolidated=False, chunks=None) if path.suffix == ".zarr" else xr.open_dataset(path)
+            )
+        except Exception as error:  # NetCDF, HDF5, Zarr and the decoder of times each fail in their own way
+            text = " ".join(str(error).split())[:120]
+            raise SolidError(f"{path} is damaged, cut short or no NetCDF/Zarr file ({text}); copy it again") from None
+        return cls(data, str(path))
+
+    def _grid_dims(self) -> tuple[str, str, str] | None:
+        """(time, y, x) dimensions of a gridded array; None for columns along one dimension."""
+        if len(self.data.sizes) <= 1:
+            return None
+        columns = find_columns(self.headers, None, self.name)
+        place = dict.fromkeys((*self.data[columns.y].dims, *self.data[columns.x].dims))
+        time = [d for d in self.data[columns.time].dims if d not in place]
+        if len(place) == 2 and not time and self.data[columns.time].ndim == 0:
+            self.data = self.data.expand_dims(columns.time)
+            time = [columns.time]
+        if len(place) != 2 or len(time) != 1:
+            raise SolidError(
+                f"{self.name} is neither a grid (time, y, x) nor a table along one dimension: its dimensions are "
+                f"{', '.join(f'{d} ({n})' for d, n in self.data.sizes.items())}; select one"
+            )
+        y, x = place
+        extra = [d for d in self.data.sizes if d not in (time[0], y, x)]
+        if extra:
+            raise SolidError(f"{self.name} also has dimension '{extra[0]}'; select one position along it first")
+        return str(time[0]), str(y), str(x)
+
+    def _lattice(self) -> Lattice | None:
+        if self.dims is None:
+            return None
+        columns = find_columns(self.headers, None, self.name)
+        axes = [np.sort(np.asarray(self.data[name].values, dtype=float).ravel()) for name in (columns.y, columns.x)]
+        if any(self.data[name].ndim != 1 for name in (columns.y, columns.x)):
+            return None
+        steps = [np.diff(axis) for axis in axes]
+        if any(len(step) == 0 or np.ptp(step) > 1e-3 * abs(step.mean()) for step in steps):
+            return None
+        times = np.sort(np.asarray(self.data[columns.time].values))
+        gaps = np.unique(np.diff(times)) if times.dtype.kind == "M" and len(times) > 1 else np.array([])
+        return Lattice(axes[0], axes[1], gaps[0].astype("timedelta64[ns]") if len(gaps) == 1 else None)
+
+    def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
+        names = list(only or columns.used())
+        try:
+            yield from self._long(names, rows) if self.dims is None else self._slabs(columns, names, rows)
+        except (OSError, RuntimeError) as error:
+            text = " ".join(str(error).split())[:120]
+            raise SolidError(f"{self.name} is damaged or cut short ({text}); copy it again") from None
+
+    def _long(self, names: Sequence[str], rows: int) -> Iterator[Batch]:
+        (dim, total), *_ = [*self.data.sizes.items(), ("", 1)]
+        for start in range(0, total, rows):
+            part = self.data.isel({dim: slice(start, start + rows)}) if dim else self.data
+            n = min(rows, total - start)
+            data = {name: _column(np.broadcast_to(part[name].values, (n,))) for name in names}
+            self.fraction = start / total
+            yield Batch(np.arange(start + 2, start + 2 + n), data)
+
+    def _slabs(self, columns: Columns, names: Sequence[str], rows: int) -> Iterator[Batch]:
+        assert self.dims is not None
+        time, y, x = self.dims
+        frames, cells = self.data.sizes[time], self.data.sizes[y] * self.data.sizes[x]
+        step = max(1, rows // cells)
+        readings = [name for name in names if name in columns.values]
+        for start in range(0, frames, step):
+            slab = self.data[list(dict.fromkeys(names))].isel({time: slice(start, start + step)}).load()
+            shape = {time: slab.sizes[time], y: self.data.sizes[y], x: self.data.sizes[x]}
+            flat = {name: _spread(slab[name], shape) for name in names}
+            seen = np.zeros(slab.sizes[time] * cells, bool)
+            for name in readings:
+                seen |= ~pd.isna(flat[name])
+            where = np.flatnonzero(seen) if readings else np.arange(len(seen))
+            self.fraction = start / frames
+            for first in range(0, len(where), rows):
+                here = where[first : first + rows]
+                yield Batch(here + start * cells + 2, {name: _column(flat[name][here]) for name in names})
+
+
+def _spread(variable: xr.DataArray, shape: dict[str, int]) -> np.ndarray:
+    """The variable at every cell of the slab, flat in (time, y, x) order."""
+    missing = {dim: n for dim, n in shape.items() if dim not in variable.dims}
+    return variable.drop_vars(list(variable.coords)).expand_dims(missing).transpose(*shape).values.ravel()
+
+
+def _column(values: np.ndarray) -> Any:
+    return pd.Series(values) if values.dtype.kind in "OUT" else values
+
+
+def _standard_name(variable: Any) -> str:
+    """CF's name; a time axis is known by its type, whatever it is called (ERA5: forecast_reference_time)."""
+    return str(variable.attrs.get("standard_name", ""))

@@ -1,0 +1,152 @@
+"""Which column is what: by its usual name, by its CF attributes, or by the user's word.
+
+Names are compared without case, units and punctuation: "Date Time (UTC)" and "datetime" are alike. Every column of
+numbers that has no other role is a variable, unless the user names the variables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ..errors import SolidError
+from .records import Columns, Header
+
+# Each in order of preference.
+TIMES = ("time", "datetime", "timestamp", "validtime", "dateandtime", "datetimeutc", "timeutc", "utctime", "utc",
+         "timestamputc", "observedat", "recordedat", "createdat", "ts", "epoch", "unixtime", "localtime", "date",
+         "day")  # fmt: skip
+PROJECTED_Y, PROJECTED_X = ("y", "ycoord", "northing", "utmy", "ypos"), ("x", "xcoord", "easting", "utmx", "xpos")
+LATITUDES = ("latitude", "lat", "latdeg", "gpslat", "gpslatitude", *PROJECTED_Y)
+LONGITUDES = ("longitude", "lon", "long", "lng", "londeg", "gpslon", "gpslong", "gpslng", "gpslongitude", *PROJECTED_X)
+SENSORS = ("sensor", "sensorid", "deviceid", "device", "stationid", "station", "siteid", "site", "stationname",
+           "sitename", "locationid", "location", "id", "name")  # fmt: skip
+ERRORS = ("error", "err", "std", "stddev", "sigma", "uncertainty", "obsstd", "standarderror", "stderr")
+NEITHER = ("", "index", "unnamed0", "uid", "row", "rowid", "rownumber", "objectid", "fid")  # numbers, but no readings
+
+STANDARD = {"time": "time", "latitude": "y", "longitude": "x", "projection_y_coordinate": "y",
+            "projection_x_coordinate": "x"}  # fmt: skip
+NORTH = ("degrees_north", "degree_north", "degrees_n", "degree_n")
+EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e")
+ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", "x": "x", "lon": "x", "long": "x",
+         "longitude": "x", "value": "values", "values": "values", "variable": "values", "sensor": "sensor",
+         "id": "sensor", "error": "error"}  # fmt: skip
+
+
+def split_units(name: str) -> tuple[str, str]:
+    """The label of a column and the unit in brackets behind it.
+
+    >>> split_units("pm2_5 [ug/m3]"), split_units("temp (degC)"), split_units("pm")
+    (('pm2_5', 'ug/m3'), ('temp', 'degC'), ('pm', ''))
+    """
+    found = re.fullmatch(r"\s*(.*\S)\s*(?:\[([^\]]*)\]|\(([^)]*)\))\s*", name)
+    if not found:
+        return name.strip(), ""
+    return found[1].strip(), (found[2] or found[3] or "").strip()
+
+
+def label(name: str) -> str:
+    """A column's name as a variable of a NetCDF file: without units, without signs that NetCDF forbids."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", split_units(name)[0]).strip("_") or "value"
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", split_units(name)[0].lower())
+
+
+def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, where: str) -> Columns:
+    """The role of each column, or an error that lists the columns and the option that names them."""
+    chosen = _named(headers, named or {}, where)
+    date = None
+    if "time" not in chosen:
+        times = [header.name for header in _by_name(headers, TIMES, "time")]
+        dates = [name for name in times if plain(name) in ("date", "day")]
+        clocks = [name for name in times if plain(name) in ("time", "localtime", "timeutc", "utctime")]
+        if times:
+            chosen["time"] = times[0]
+            date = dates[0] if dates and clocks and times[0] == clocks[0] else None
+    places: dict[str, tuple[str, ...]] = {"y": LATITUDES, "x": LONGITUDES}
+    for role, names in places.items():
+        found = _by_name(headers, names, role)
+        if role not in chosen and found:
+            chosen[role] = found[0].name
+    missing = [role for role in ("time", "y", "x") if role not in chosen]
+    if missing:
+        raise _not_found(missing, headers, where)
+    extras: dict[str, tuple[str, ...]] = {"sensor": SENSORS, "error": ERRORS}
+    for role, names in extras.items():
+        found = [h for h in _by_name(headers, names, role) if h.name not in chosen.values()]
+        if role not in chosen and found and not (role == "error" and not found[0].numeric):
+            chosen[role] = found[0].name
+    taken = {*chosen.values(), date}
+    values = tuple(chosen["values"].split("+")) if "values" in chosen else tuple(
+        h.name for h in headers if h.numeric and h.name not in taken and plain(h.name) not in (*NEITHER, *TIMES)
+    )  # fmt: skip
+    if not values:
+        raise _not_found(["value"], headers, where)
+    time = chosen["time"] if date is None else f"{date}+{chosen['time']}"
+    return Columns(time, chosen["y"], chosen["x"], values, chosen.get("sensor"), chosen.get("error"))
+
+
+def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> dict[str, str]:
+    """The user's word, with every name checked; roles may be written lat, lon, value as well."""
+    names = [header.name for header in headers]
+    chosen: dict[str, str] = {}
+    for word, text in named.items():
+        role = ROLES.get(word.lower())
+        if role is None:
+            raise SolidError(f"'{word}' is no role of a column; choose among time, y, x, value, sensor, error")
+        found = []
+        for name in [text] if text in names else text.split("+"):
+            matches = [n for n in names if n == name or split_units(n)[0] == name] or [
+                n for n in names if plain(n) == plain(name)
+            ]
+            if not matches:
+                raise SolidError(f"{where} has no column '{name}' for {word}; it has {_list(names)}")
+            found.append(matches[0])
+        chosen[role] = "+".join(found)
+    return chosen
+
+
+def _by_name(headers: Sequence[Header], names: Sequence[str], role: str) -> list[Header]:
+    """CF attributes first, then the usual names in order of preference."""
+    by_attribute = [
+        h for h in headers
+        if STANDARD.get(h.standard_name) == role
+        or (role == "y" and h.units.lower() in NORTH) or (role == "x" and h.units.lower() in EAST)
+    ]  # fmt: skip
+    by_name = [h for name in names for h in headers if plain(h.name) == name]
+    return list({h.name: h for h in (*by_attribute, *by_name)}.values())
+
+
+def geographic(columns: Columns, headers: Sequence[Header]) -> bool:
+    """Degrees, unless the coordinates are called y and x (northing, easting) and no attribute says degrees."""
+    header = {h.name: h for h in headers}
+    for name in (columns.y, columns.x):
+        about = header[name]
+        if about.units.lower() in (*NORTH, *EAST) or about.standard_name in ("latitude", "longitude"):
+            return True
+        if plain(name) in (*PROJECTED_Y, *PROJECTED_X) or about.units.lower() in (
+            "m",
+            "km",
+            "metre",
+            "meter",
+            "metres",
+            "meters",
+        ):
+            return False
+    return True
+
+
+def _not_found(missing: Sequence[str], headers: Sequence[Header], where: str) -> SolidError:
+    what = {"time": "time", "y": "latitude", "x": "longitude", "value": "numbers to read"}
+    wanted = " and no ".join(f"column of {what[role]}" for role in missing)
+    option = ",".join(f"{role}=NAME" for role in missing)
+    return SolidError(
+        f"{where}: no {wanted} found among {_list([h.name for h in headers])}; name it with --columns {option}"
+    )
+
+
+def _list(names: Sequence[str], most: int = 30) -> str:
+    shown = ", ".join(f"'{name[:60]}'" for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,226 @@
+"""Tables as text: CSV with any of the usual separators, decimal points or commas, plain or gzipped.
+
+The file is read in blocks of whole lines (blocks.py). Numbers are parsed by pandas' C reader; only where a column
+holds something that is no number does it come back as text, and only then is it looked at field by field. Lines with
+too many fields, unclosed quotes and the like are faults of their line, never of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import SolidError
+from .blocks import blocks, fields_of, opened
+from .columns import split_units
+from .records import Batch, Columns, Header
+
+SEPARATORS = ",;\t|"
+SAMPLE = 500  # lines that tell the dialect and which columns are numbers
+NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+TOO_MANY = "more fields than the header has"
+# What pandas takes for a missing value; the slow path takes the same.
+MISSING = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+     "NULL", "NaN", "None", "n/a", "nan", "null")
+)  # fmt: skip
+
+
+class CsvSource:
+    """One CSV file: its dialect found from its first lines, its rows on demand."""
+
+    def __init__(self, path: Path):
+        self.name = str(path)
+        self.path = path
+        self.notes: list[str] = []
+        self.fraction = 0.0
+        head = self._head()
+        lines = head.split("\n")
+        start = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
+        if start is None:
+            raise SolidError(f"{path} is empty; give a table with a header line and one reading per line")
+        self.separator = max(SEPARATORS, key=lambda sign: _outside_quotes(lines[start]).count(sign))
+        reader = csv.reader(lines[start:], delimiter=self.separator, skipinitialspace=True)
+        names = [name.strip() for name in next(reader)]
+        self.header_end = start + 1  # its line number
+        sample = _records(reader)
+        self._refuse_odd(names, sample)
+        fields = [[row[i].strip() for row in sample if i < len(row) and row[i].strip()] for i in range(len(names))]
+        commas = sum(bool(DECIMAL_COMMA.fullmatch(text)) for column in fields for text in column)
+        points = sum("." in text and bool(NUMBER.fullmatch(text)) for column in fields for text in column)
+        self.decimal = "," if commas > points else "."
+        if self.decimal == ",":
+            self.notes.append(f"{path.name}: numbers are read with decimal commas")
+        numbers = re.compile(NUMBER.pattern.replace(r"\.", ",")) if self.decimal == "," else NUMBER
+        self.headers = tuple(
+            Header(name, _mostly(column, numbers), split_units(name)[1])
+            for name, column in zip(names, fields, strict=True)
+        )
+
+    def _head(self) -> str:
+        with opened(self.path) as (text, _):
+            first = text.read(1 << 16)
+        if not first.strip():
+            raise SolidError(f"{self.path} is empty; give a table with a header line and one reading per line")
+        if first[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise SolidError(f"{self.path} is encoded as UTF-16; save it as UTF-8")
+        if b"\0" in first:
+            raise SolidError(f"{self.path} is no text file; give CSV, CSV.gz, Parquet, NetCDF or Zarr")
+        first = first.removeprefix(b"\xef\xbb\xbf")
+        self.old_mac = b"\n" not in first and b"\r" in first
+        whole = first if len(first) < 1 << 16 else first[: first.rfind(b"\r" if self.old_mac else b"\n") + 1] or first
+        try:
+            self.encoding, head = "utf-8", whole.decode("utf-8")
+        except UnicodeDecodeError:
+            self.encoding, head = "latin-1", whole.decode("latin-1")
+            self.notes.append(f"{self.path.name}: read as Latin-1, for it is not UTF-8")
+        return head.replace("\r\n", "\n").replace("\r", "\n")
+
+    def _refuse_odd(self, names: list[str], sample: list[list[str]]) -> None:
+        if len(names) == 1:
+            raise SolidError(
+                f"{self.path}: no separator found in the header '{names[0][:80]}'; "
+                "separate the columns by commas, semicolons, tabs or |"
+            )
+        if sum(bool(NUMBER.fullmatch(name)) for name in names) > 1:
+            raise SolidError(f"{self.path}: the first line holds numbers; give the file a header with column names")
+        twice = [name for name in names if name and names.count(name) > 1]
+        if twice:
+            raise SolidError(f"{self.path} has more than one column '{twice[0]}'; rename them")
+        if not any(sample):
+            raise SolidError(f"{self.path} has a header and no rows")
+        wrong = sum(len(row) > len(names) and any(row[len(names) :]) for row in sample)
+        if self.separator == "," and 2 * wrong > len(sample):
+            raise SolidError(
+                f"{self.path}: most lines have more fields than the header's {len(names)}; "
+                "if its numbers have decimal commas, separate the columns by semicolons"
+            )
+
+    def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
+        self.fraction = 0.0
+        for block, line, fraction in blocks(self.path, rows, self.encoding, self.old_mac):
+            if line <= self.header_end:
+                block, line = block.split(b"\n", self.header_end - line + 1)[-1], self.header_end + 1
+            if block.strip():
+                yield self._parse(block, line, columns, only or columns.used())
+            self.fraction = fraction
+
+    def _parse(self, block: bytes, line: int, columns: Columns, names: Sequence[str]) -> Batch:
+        position = {header.name: i for i, header in enumerate(self.headers)}
+        count, width = block.count(b"\n"), len(self.headers)
+        data: dict[str, Any] = {}
+        if columns.time in names and not self.headers[position[columns.time]].numeric:
+            fixed = fields_of(block, self.separator, width, position[columns.time])
+            if fixed is not None:
+                data[columns.time] = fixed
+        wanted = {name: position[name] for name in names if name not in data}
+        frame = None if _open_quote(block) else self._read(block, wanted, columns)
+        if frame is None or len(frame) != count:
+            return self._parse_lines(block, line, {name: position[name] for name in names})
+        data |= {name: frame[i] for name, i in wanted.items()}
+        row = np.arange(line, line + count)
+        spare = frame[width].notna().to_numpy()
+        empty = frame.isna().all(axis=1).to_numpy() if not data.keys() - wanted.keys() else np.zeros(count, bool)
+        if not (spare.any() or empty.any()):
+            return Batch(row, data, [], self.decimal)
+        lines = block.split(b"\n")
+        blank = np.array([bool(empty[i]) and not lines[i].strip() for i in range(count)])
+        faults = [(int(row[i]), "", _show(lines[i]), TOO_MANY) for i in np.flatnonzero(spare)]
+        keep = ~spare & ~blank
+        return Batch(row[keep], {name: column[keep] for name, column in data.items()}, faults, self.decimal)
+
+    def _read(self, block: bytes, wanted: dict[str, int], columns: Columns) -> pd.DataFrame | None:
+        """The columns, and one more behind the last: whatever stands there is a field too many."""
+        width = len(self.headers)
+        widest = (self.separator * width + "\n").encode()  # makes pandas expect that column in every block
+        texts = {i: "str" for name, i in wanted.items() if self._text(name, columns)}
+        try:
+            frame = pd.read_csv(
+                io.BytesIO(widest + block),
+                sep=self.separator,
+                decimal=self.decimal,
+                header=None,
+                names=range(width + 1),
+                usecols=[*wanted.values(), width],
+                dtype=texts,
+                index_col=False,
+                skip_blank_lines=False,
+                skipinitialspace=True,
+                low_memory=False,
+                encoding_errors="backslashreplace",
+            )
+        except pd.errors.ParserError:
+            return None
+        return frame.iloc[1:].reset_index(drop=True)
+
+    def _text(self, name: str, columns: Columns) -> bool:
+        """Is the column text whatever it holds: a sensor's name, a time that is not counted in seconds?"""
+        numeric = next(header.numeric for header in self.headers if header.name == name)
+        return name == columns.sensor or (name in columns.time.split("+") and ("+" in columns.time or not numeric))
+
+    def _parse_lines(self, block: bytes, line: int, wanted: dict[str, int]) -> Batch:
+        """Line by line, each on its own: slow, and safe from whatever the lines around it hold."""
+        row: list[int] = []
+        fields: list[list[str]] = []
+        faults: list[tuple[int, str, str, str]] = []
+        for number, content in enumerate(block.split(b"\n")[:-1], line):
+            text = content.decode("utf-8", "backslashreplace").rstrip("\r")
+            if not text.strip():
+                continue
+            try:
+                record = next(csv.reader([text], delimiter=self.separator, skipinitialspace=True, strict=True))
+            except (csv.Error, StopIteration):
+                faults.append((number, "", _show(content), "a quote that is not closed on its line"))
+                continue
+            if any(record[len(self.headers) :]):
+                faults.append((number, "", _show(content), TOO_MANY))
+                continue
+            row.append(number)
+            fields.append(record + [""] * (len(self.headers) - len(record)))
+        table = np.array(fields, dtype=object).reshape(-1, max(1, len(self.headers)))
+        data = {name: pd.Series(table[:, i]).replace(list(MISSING), np.nan) for name, i in wanted.items()}
+        return Batch(np.array(row, dtype=np.int64), data, faults, self.decimal)
+
+
+def _outside_quotes(line: str) -> str:
+    return re.sub(r'"[^"]*"', "", line)
+
+
+def _open_quote(block: bytes) -> bool:
+    """Does a line have an odd number of quotes?"""
+    if b'"' not in block:
+        return False
+    signs = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(signs == ord("\n"))
+    before = np.searchsorted(np.flatnonzero(signs == ord('"')), ends)
+    return bool((np.diff(before, prepend=0) % 2).any())
+
+
+def _records(reader: Any) -> list[list[str]]:
+    """The first rows, as far as they can be taken apart."""
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        for row in reader:
+            rows.append(row)
+            if len(rows) == SAMPLE:
+                break
+    return [row for row in rows if row]
+
+
+def _mostly(texts: Sequence[str], kind: re.Pattern[str]) -> bool:
+    """Are most of the fields that say anything numbers?"""
+    said = [text for text in texts if text.strip() not in MISSING]
+    return 2 * sum(bool(kind.fullmatch(text)) for text in said) > len(said)
+
+
+def _show(line: bytes) -> str:
+    return line.decode("utf-8", "backslashreplace").strip()[:200]

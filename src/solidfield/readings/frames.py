@@ -1,0 +1,172 @@
+"""Sparse frames: (time, lat, lon) with NaN where nothing was read; in memory, and on disk as NetCDF or Zarr.
+
+The time axis is regular, frames without a reading included, except that gaps longer than a day are left out.
+
+The pooled standard deviation of a cell's mean, obs_std = sqrt(mean(spread^2 / count)) over cells with at least two
+readings, says how far to trust one: it is what a model of noisy readings takes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import SolidError
+from .accumulate import Cube
+from .cells import Cells, Ticks
+from .records import Refused
+from .table import Table
+
+FORMAT = "solidfield-frames"
+DAY = 86_400 * 10**9  # ns: a longer gap is left out of the time axis
+LONG = {
+    "": "mean of the readings of {} in the cell",
+    "_count": "number of readings of {} in the cell",
+    "_spread": "standard deviation of the readings of {} within the cell",
+    "_error": "standard deviation of the mean of {} by the readings' own errors",
+}
+
+
+@dataclass
+class Tally:
+    """What became of the rows."""
+
+    read: int = 0
+    refused: int = 0
+    outside: int = 0
+    outliers: int = 0
+    first: Refused | None = None
+
+
+def to_frames(
+    table: Table,
+    chosen: Sequence[int],
+    cells: Cells,
+    ticks: Ticks,
+    cube: Cube,
+    tally: Tally,
+    domain: np.ndarray | None,  # (H, W) bool
+    about: dict[str, str],  # cell and every, in the user's words
+) -> xr.Dataset:
+    """The finished sums as a dataset of means, counts and spreads with all that is known of them."""
+    axis = _regular(cube.frames, ticks.every)
+    where = np.searchsorted(axis, cube.frames)
+    y, x = ("lat", "lon") if table.geographic else ("y", "x")
+    data: dict[str, Any] = {}
+    obs_std = []
+
+    def full(values: np.ndarray, empty: float, dtype: type) -> np.ndarray:  # (T, H, W)
+        if len(axis) == len(where):
+            return values
+        whole = np.full((len(axis), *values.shape[1:]), empty, dtype)
+        whole[where] = values
+        return whole
+
+    for v, column in enumerate(chosen):
+        name, units = table.variables[column], table.units[column]
+        several = cube.count[:, v] > 1
+        squares = cube.spread[:, v][several].astype(np.float64) ** 2 / cube.count[:, v][several]
+        if several.any():
+            obs_std.append(float(np.sqrt(squares.mean())))
+        parts = {"": (cube.mean, np.nan, np.float32), "_count": (cube.count, 0, np.int32)}
+        parts["_spread"] = (cube.spread, np.nan, np.float32)
+        if cube.error is not None:
+            parts["_error"] = (cube.error, np.nan, np.float32)
+        for suffix, (values, empty, dtype) in parts.items():
+            about_it = {"long_name": LONG[suffix].format(name)} | ({} if suffix == "_count" else {"units": units})
+            data[name + suffix] = (("time", y, x), full(values[:, v], empty, dtype), about_it)
+        if several.any():
+            data[name][2]["obs_std"] = obs_std[-1]
+    if domain is not None:
+        data["domain"] = ((y, x), domain, {"long_name": "cells that count"})
+    at_y, at_x = cells.axes()
+    north = {"units": "degrees_north", "standard_name": "latitude"} if table.geographic else {}
+    east = {"units": "degrees_east", "standard_name": "longitude"} if table.geographic else {}
+    coordinates = {"time": ticks.stamps(axis), y: (y, at_y, north), x: (x, at_x, east)}
+    attributes: dict[str, Any] = {
+        "Conventions": "CF-1.8",
+        "format": FORMAT,
+        **about,
+        "anchor": ticks.anchor,
+        "timezone": "UTC",
+        "every_ns": ticks.every,
+        "phase_ns": ticks.phase,
+        "cell_size": list(cells.step),
+        "origin": list(cells.origin),
+        "bounds": list(cells.bounds()),
+        "variables": " ".join(table.variables[v] for v in chosen),
+        "source": "; ".join(Path(name).name for name in table.files),
+        "notes": "; ".join(table.notes),
+        "rows_read": tally.read,
+        "rows_refused": tally.refused,
+        "rows_outside": tally.outside,
+        "rows_outliers": tally.outliers,
+        "solidfield_version": version("solidfield"),
+    }
+    if len(obs_std) == len(chosen):  # unknown where no cell was ever read twice
+        attributes["obs_std"] = obs_std[0] if len(obs_std) == 1 else obs_std
+    return xr.Dataset(data, coordinates, attributes)
+
+
+def _regular(frames: np.ndarray, every: int) -> np.ndarray:
+    """Every frame from the first to the last, but for gaps longer than a day (or than one step, if that is longer)."""
+    gap = np.diff(frames)
+    longest = max(1, DAY // every)
+    pieces = [np.arange(f, f + (g if g <= longest else 1)) for f, g in zip(frames[:-1], gap, strict=True)]
+    return np.concatenate([*pieces, frames[-1:]])
+
+
+def save_frames(frames: xr.Dataset, path: Path | str) -> None:
+    """Write under a temporary name, then rename; frames written before are replaced, anything else is not."""
+    path = Path(path)
+    if path.suffix not in (".nc", ".zarr"):
+        raise SolidError(f"cannot write frames to {path}: end the name in .nc (NetCDF) or .zarr")
+    if path.exists() and not _are_frames(path):
+        raise SolidError(f"{path} exists and holds no frames; choose another name or remove it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as workshop:
+            new = Path(workshop) / f"new{path.suffix}"
+            if path.suffix == ".nc":
+                packed = {str(name): {"zlib": True, "complevel": 1} for name in frames.data_vars}
+                frames.to_netcdf(new, engine="netcdf4", encoding=packed)
+            else:
+                frames.to_zarr(new, mode="w", consolidated=False)
+                if path.exists():
+                    os.rename(path, Path(workshop) / "old")
+            os.replace(new, path)
+    except OSError as error:
+        raise SolidError(f"cannot write frames to {path}: {error.strerror or error}; choose another place") from None
+
+
+def open_frames(path: Path | str) -> xr.Dataset:
+    """Frames written by `save_frames`; values are read from the file when they are used."""
+    path = Path(path)
+    if not path.exists():
+        raise SolidError(f"there are no frames at {path}; `solid grid` makes them")
+    try:
+        frames = (
+            xr.open_zarr(path, consolidated=False, chunks=None) if path.suffix == ".zarr" else xr.open_dataset(path)
+        )
+    except Exception as error:  # NetCDF, HDF5 and Zarr each fail in their own way
+        text = " ".join(str(error).split())[:120]
+        raise SolidError(f"{path} is damaged or no NetCDF/Zarr file ({text}); grid the readings again") from None
+    if frames.attrs.get("format") != FORMAT:
+        raise SolidError(f"{path} holds no frames of solidfield; `solid grid` makes them from readings")
+    return frames
+
+
+def _are_frames(path: Path) -> bool:
+    try:
+        with open_frames(path):
+            return True
+    except SolidError:
+        return False

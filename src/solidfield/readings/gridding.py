@@ -1,0 +1,142 @@
+"""From a stream of readings to sparse frames: (time, lat, lon), NaN where nothing was read.
+
+Every reading falls into the cell and the frame that cover it (cells.py); several in one cell, of one sensor that moves
+or of many that stand there, are averaged, with their number and spread beside the mean (accumulate.py). What a reading
+is worth is decided by options (limits.py): what they drop is counted, and listed in the file of refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import SolidError
+from .accumulate import Accumulator, Cube
+from .cells import Bounds
+from .frames import Tally, to_frames
+from .layout import Layout, plan_layout
+from .limits import Limits, drop, frame_centres, parse_outliers
+from .table import CHUNK, Table
+from .watch import writing_refusals
+
+Update = Callable[[float], None]
+
+
+def grid_readings(
+    table: Table,
+    *,
+    cell: str | None,
+    every: str | None,
+    variable: str | Sequence[str] | None = None,
+    bounds: Bounds | None = None,
+    domain: str | Path | Mapping[str, Any] | None = None,
+    like: xr.Dataset | None = None,
+    anchor: str = "floor",
+    above: float | None = None,
+    below: float | None = None,
+    positive: bool = False,
+    outliers: str | None = None,
+    refused: Path | None = None,
+    rows: int = CHUNK,
+    max_memory: float = 4.0,
+    progress: Update | None = None,
+) -> xr.Dataset:
+    """Sparse frames of the readings.
+
+    `cell` ("0.01deg", "1km") and `every` ("30min") may be None for a gridded array, whose own are kept. `bounds` are
+    the outer edges (south, west, north, east); `domain` is GeoJSON or "file.nc:variable", and readings in cells
+    outside it count as outside; `like` takes cells, clock and domain from frames made before. `max_memory` is GiB.
+    """
+    chosen = _choose(table, variable)
+    robust = parse_outliers(outliers)
+    layout = plan_layout(table, cell, every, bounds, domain, like, anchor)
+    limits = Limits(above, below, positive)
+
+    def one_pass(limits: Limits, refused: Path | None) -> tuple[Cube, Tally]:
+        return _accumulate(table, layout, chosen, limits, refused, rows, max_memory, progress or (lambda share: None))
+
+    if robust is not None:
+        cube, _ = one_pass(limits, None)
+        limits = replace(limits, robust=robust, frames=frame_centres(cube))
+    cube, tally = one_pass(limits, refused)
+    if len(cube.frames) == 0:
+        raise _nothing(table, tally)
+    cells = layout.cells if layout.cells.shape else layout.cells.part(cube.first_cell, cube.count.shape[2:])
+    about = {"cell": cell or "as given", "every": _words(layout.ticks.every)}
+    return to_frames(table, chosen, cells, layout.ticks, cube, tally, layout.domain, about)
+
+
+def _accumulate(
+    table: Table,
+    layout: Layout,
+    chosen: Sequence[int],  # (V,) variables
+    limits: Limits,
+    refused: Path | None,
+    rows: int,
+    max_memory: float,
+    update: Update,
+) -> tuple[Cube, Tally]:
+    """One pass over the table."""
+    tally, cells, ticks = Tally(), layout.cells, layout.ticks
+    errors = table.columns.error is not None and len(chosen) == 1
+    sums = Accumulator(len(chosen), cells.shape, errors, max_memory)
+    with writing_refusals(refused) as write:
+        for part, bad in table.chunks(rows, sensors=False):
+            tally.read += len(part)
+            tally.refused += len({one.row for one in bad})
+            tally.first = tally.first or (bad[0] if bad else None)
+            frame = ticks.index(part.time)
+            values = np.ascontiguousarray(part.values[:, chosen])
+            dropped = drop(table, part, values, frame, limits, chosen)
+            tally.outliers += len({(one.file, one.row) for one in dropped})
+            for one in (*bad, *dropped):
+                write(one)
+            iy, ix = cells.index(part.y, part.x)
+            keep = ~np.isnan(values).all(axis=1) if values.shape[1] > 1 else ~np.isnan(values[:, 0])
+            if cells.shape is not None:
+                within = (iy >= 0) & (iy < cells.shape[0]) & (ix >= 0) & (ix < cells.shape[1])
+                if layout.domain is not None:
+                    within[within] = layout.domain[iy[within], ix[within]]
+                tally.outside += int((~within).sum())
+                keep &= within
+            error = part.error if errors else None
+            if not keep.all():
+                frame, iy, ix, values = frame[keep], iy[keep], ix[keep], values[keep]
+                error = None if error is None else error[keep]
+            sums.add(frame, iy, ix, values, error)
+            update(table.fraction)
+    return sums.finish(), tally
+
+
+def _choose(table: Table, variable: str | Sequence[str] | None) -> list[int]:
+    names = table.variables if variable is None else [variable] if isinstance(variable, str) else list(variable)
+    for name in names:
+        if name not in table.variables:
+            raise SolidError(f"{table.name} has no variable '{name}'; it has {', '.join(table.variables)}")
+    return [table.variables.index(name) for name in names]
+
+
+def _words(every: int) -> str:
+    seconds = every / 10**9
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"
+
+
+def _nothing(table: Table, tally: Tally) -> SolidError:
+    if tally.read == 0 and tally.first is not None:
+        one = tally.first
+        return SolidError(
+            f"no row of {table.name} can be read: {tally.refused:,} refused, the first in line {one.row}, "
+            f"column '{one.column}' ('{one.text}': {one.reason}); `solid check` lists them"
+        )
+    return SolidError(
+        f"no reading of {table.name} is left: {tally.read:,} read, {tally.outside:,} outside the grid, "
+        f"{tally.outliers:,} beyond the limits; widen --bounds or the limits"
+    )

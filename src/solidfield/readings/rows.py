@@ -1,0 +1,152 @@
+"""From a raw batch to sound rows: numbers, instants, places, and a reason for everything that is none.
+
+A row without a readable time, place or error is refused; a value that cannot be read is refused by itself, and its row
+stays for the sake of the other variables. Nothing is dropped without a `Refused` that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .records import Batch, Columns, Refused, Rows
+from .times import Clock, to_utc
+
+SWAPPED = "latitude outside -90 .. 90 that would be right as a longitude: swap them with --columns y=NAME,x=NAME"
+
+EAST = "longitudes above 180 are converted from 0 .. 360 to -180 .. 180"
+WEST = "longitudes below 0 are degrees west"
+MIXED = "longitudes of 0 .. 360 are mixed with negative ones: do both mean the same places?"
+
+
+def to_rows(
+    batch: Batch,
+    columns: Columns,
+    clock: Clock,
+    geographic: bool,
+    file: int,  # position of the file in the table
+    name: str,  # of the file
+    note: Callable[[str], None],  # takes down a doubt in plain words
+) -> tuple[Rows, list[Refused]]:
+    n = len(batch.row)
+    refused = [Refused(name, *fault) for fault in batch.faults]
+    sound = np.ones(n, bool)
+
+    def refuse(bad: np.ndarray, column: str, reason: Any) -> None:
+        """Take down every bad field of a column; `reason` is one text or (n,) texts."""
+        if not bad.any():
+            return
+        for i in np.flatnonzero(bad).tolist():
+            why = reason if isinstance(reason, str) else str(reason[i])
+            refused.append(Refused(name, int(batch.row[i]), column, _text(batch, column, i), why))
+
+    def number(column: str, needed: bool) -> tuple[np.ndarray, np.ndarray]:
+        numbers, reasons = to_numbers(batch.data[column], batch.decimal)
+        if reasons is None:
+            bad = np.isnan(numbers) if needed else np.zeros(n, bool)
+            refuse(bad, column, "missing")
+        else:
+            missing = np.isnan(numbers) & (reasons == "") if needed else np.zeros(n, bool)
+            bad = (reasons != "") | missing
+            refuse(bad, column, np.where(missing, "missing", reasons))
+        return numbers, bad
+
+    time, why = to_utc(_time(batch, columns), clock)
+    if why is not None:
+        refuse(np.isnat(time), columns.time, why)
+    y, bad_y = number(columns.y, needed=True)
+    x, bad_x = number(columns.x, needed=True)
+    sound &= ~np.isnat(time) & ~bad_y & ~bad_x
+    if geographic:
+        x = _longitudes(x, note)
+        wrong_y, wrong_x = np.abs(y) > 90, np.abs(x) > 180
+        if (wrong_y | wrong_x).any():
+            swapped = wrong_y & (np.abs(x) <= 90) & (np.abs(y) <= 360)
+            refuse(wrong_y & sound, columns.y, np.where(swapped, SWAPPED, "latitude outside -90 .. 90"))
+            refuse(wrong_x & sound & ~wrong_y, columns.x, "longitude outside -180 .. 360")
+            sound &= ~wrong_y & ~wrong_x
+    error = None
+    if columns.error is not None:
+        error, bad = number(columns.error, needed=False)
+        refuse((error < 0) & ~bad, columns.error, "a standard deviation below zero")
+        sound &= ~bad & ~(error < 0)
+    values = np.empty((n, len(columns.values)))
+    unread = np.zeros(n, bool)
+    for v, column in enumerate(columns.values):
+        values[:, v], bad = number(column, needed=False)
+        unread |= bad
+    nothing = np.isnan(values[:, 0]) if values.shape[1] == 1 else np.isnan(values).all(axis=1)
+    refuse(nothing & sound & ~unread, columns.values[0], "no value")
+    sound &= ~nothing
+    refused.sort(key=lambda entry: entry.row)
+    sensor = None if columns.sensor is None else _names(batch.data[columns.sensor])
+    rows = Rows(np.full(n, file, np.int32), batch.row, time, y, x, values, sensor, error)
+    return (rows if sound.all() else rows.where(sound)), refused
+
+
+def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray | None]:
+    """(n,) float64, NaN where missing or refused, and the reasons (None where there are none)."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "iuf":
+        numbers = np.asarray(column, dtype=np.float64)
+        infinite = np.isinf(numbers)
+        if not infinite.any():
+            return numbers, None
+        return np.where(infinite, np.nan, numbers), np.where(infinite, "not a finite number", "").astype(object)
+    series = pd.Series(column).reset_index(drop=True)
+    missing = series.isna().to_numpy()
+    texts = series.astype(object).where(~missing, "nan").astype(str).str.strip()
+    if decimal == ",":
+        pointed = texts.str.contains(".", regex=False)
+        texts = texts.str.replace(",", ".", regex=False).where(~pointed, "a number with a point")
+    numbers = np.array(pd.to_numeric(texts, errors="coerce"), dtype=np.float64)
+    words = ~missing & np.isnan(numbers)
+    infinite = np.isinf(numbers)
+    numbers[infinite] = np.nan
+    reasons = np.full(len(numbers), "", dtype=object)
+    reasons[words] = f"not a number (decimal {'comma' if decimal == ',' else 'point'})"
+    reasons[infinite] = "not a finite number"
+    return numbers, reasons
+
+
+def _longitudes(x: np.ndarray, note: Callable[[str], None]) -> np.ndarray:
+    east = (x > 180) & (x <= 360)
+    if (x < 0).any():
+        note(WEST)
+    if not east.any():
+        return x
+    note(EAST)
+    return np.where(east, x - 360.0, x)
+
+
+def _time(batch: Batch, columns: Columns) -> Any:
+    """The column of times; of two, the date and the time of day joined by a space."""
+    parts = [batch.data[name] for name in columns.time.split("+")]
+    if len(parts) == 1:
+        return parts[0]
+    date, clock = (pd.Series(part).reset_index(drop=True) for part in parts)
+    if date.dtype.kind == "M":
+        date = date.dt.strftime("%Y-%m-%d")
+    return date.astype(object).astype(str).str.strip() + " " + clock.astype(object).astype(str).str.strip()
+
+
+def _names(column: Any) -> np.ndarray:  # (n,) str objects
+    series = pd.Series(column)
+    codes, distinct = pd.factorize(series)  # missing ones have code -1
+    whole = series.dtype.kind == "f"  # identifiers that became floats because one is missing: 12, not 12.0
+    names = [f"{name:.15g}" if whole else str(name) for name in distinct]
+    return np.array([*names, ""], dtype=object)[codes]
+
+
+def _text(batch: Batch, column: str, i: int) -> str:
+    """The refused field as it stands in the file."""
+    parts = []
+    for name in column.split("+"):
+        data = batch.data[name]
+        value = data.iloc[i] if isinstance(data, pd.Series) else data[i]
+        parts.append(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
+    text = " ".join(parts)
+    return "" if text in ("nan", "None", "NaT", "<NA>") else text[:200]

@@ -1,0 +1,210 @@
+"""A table of readings: one or many files, or an object in memory, as a stream of sound rows in UTC and degrees.
+
+    for rows, refused in open_table("readings.csv", timezone="+05:30").chunks():
+        ...
+
+Nothing is held but the chunk at hand, nothing is dropped without a `Refused`, and every assumption that was made on
+the way (a time zone, a longitude convention, decimal commas) stands in `notes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from ..errors import SolidError
+from .arrays import ArraySource, Lattice
+from .columnar import FrameSource, ParquetSource
+from .columns import find_columns, geographic, label, split_units
+from .csvfile import CsvSource
+from .parts import CHUNK, SAMPLE, Part, first, settle_dates
+from .records import Batch, Columns, Header, Refused, Rows, Source
+from .rows import EAST, MIXED, SWAPPED, WEST, to_rows
+from .times import find_clock, find_zone
+
+__all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
+
+TEXT = (".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz")
+SUFFIXES = (*TEXT, ".parquet", ".nc", ".nc4", ".cdf", ".zarr")
+
+
+class Table:
+    """Readings as a stream of rows; made by `open_table`."""
+
+    def __init__(self, parts: Sequence[Part], variables: Sequence[str], units: Sequence[str], notes: Sequence[str]):
+        self.parts = tuple(parts)
+        self.files = tuple(part.source.name for part in parts)
+        self.name = self.files[0] if len(parts) == 1 else f"{self.files[0]} and {len(parts) - 1} more"
+        self.columns = parts[0].columns
+        self.variables = tuple(variables)
+        self.units = tuple(units)
+        self.geographic = geographic(self.columns, parts[0].source.headers)
+        self.lattice: Lattice | None = getattr(parts[0].source, "lattice", None) if len(parts) == 1 else None
+        self._notes = dict.fromkeys(notes)
+        self._at = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Doubts in plain words; some appear only while the rows are read."""
+        mixed = (MIXED,) if EAST in self._notes and WEST in self._notes else ()
+        return (*(text for text in self._notes if text != WEST), *mixed)  # west alone is no doubt
+
+    @property
+    def fraction(self) -> float:
+        """How much of the files has been read, for progress."""
+        return (self._at + self.parts[self._at].source.fraction) / len(self.parts)
+
+    def chunks(self, rows: int = CHUNK, sensors: bool = True) -> Iterator[tuple[Rows, list[Refused]]]:
+        """All rows in the order of the files, at most `rows` at a time, and what was refused among them."""
+        for position, part in enumerate(self.parts):
+            self._at = position
+            columns = part.columns if sensors else replace(part.columns, sensor=None)
+            for batch in part.source.batches(columns, rows):
+                yield to_rows(batch, columns, part.clock, self.geographic, position, part.source.name, self._note)
+
+    def _note(self, text: str) -> None:
+        self._notes.setdefault(text)
+
+
+def open_table(
+    source: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    units: str | None = None,
+    dates: str | None = None,
+) -> Table:
+    """Readings from a path, a list of paths, a folder, a glob, a pandas DataFrame or an xarray object.
+
+    `columns` names columns by role (time, y, x, value, sensor, error; several variables as "pm1+pm10"), `timezone` is
+    that of times without an offset, `units` are those of the values (one, or one for each, comma-separated), `dates`
+    is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M".
+    """
+    clock = find_clock(timezone, dates)
+    sources, notes = open_sources(source, columns)
+    parts = []
+    for one in sources:
+        found = find_columns(one.headers, columns, one.name)
+        says_utc = clock.zone is None and split_units(found.time)[1].upper() in ("UTC", "GMT")  # "time (UTC)"
+        parts.append(Part(one, found, replace(clock, zone=find_zone("UTC")) if says_utc else clock))
+        notes += one.notes
+    variables = _variables(parts[0].columns)
+    parts = [_in_order(part, variables, parts[0].source.name) for part in parts]
+    parts = settle_dates(parts, notes)
+    table = Table(parts, variables, find_units(parts[0], units), notes)
+    inspect(table)
+    return table
+
+
+def open_sources(source: Any, columns: Mapping[str, str] | None) -> tuple[list[Source], list[str]]:
+    """The files or objects behind what the user gave; of a folder or a glob, those that are tables of readings."""
+    if isinstance(source, pd.DataFrame):
+        return [FrameSource(source)], []
+    if isinstance(source, (xr.Dataset, xr.DataArray)):
+        return [ArraySource(source)], []
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        if path.is_dir() and path.suffix != ".zarr":
+            return _sift(sorted(p for p in path.iterdir() if _suffix(p) in SUFFIXES), str(path), columns)
+        if not path.exists() and any(sign in str(path) for sign in "*?["):
+            return _sift(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))), str(path), columns)
+        return [open_file(path)], []
+    paths = list(source)
+    if not paths:
+        raise SolidError("no file of readings given")
+    return [open_file(Path(path)) for path in paths], []
+
+
+def open_file(path: Path) -> Source:
+    if not path.exists():
+        raise SolidError(f"there is no file {path}; check the path")
+    suffix = _suffix(path)
+    if suffix == ".parquet":
+        return ParquetSource(path)
+    if suffix in (".nc", ".nc4", ".cdf", ".zarr"):
+        return ArraySource.open(path)
+    if suffix in TEXT:
+        return CsvSource(path)
+    raise SolidError(f"cannot tell what {path} is by its name; end it in {', '.join(SUFFIXES)}")
+
+
+def _suffix(path: Path) -> str:
+    return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+def _sift(paths: Sequence[Path], where: str, columns: Mapping[str, str] | None) -> tuple[list[Source], list[str]]:
+    kept: list[Source] = []
+    notes: list[str] = []
+    for path in paths:
+        try:
+            one = open_file(path)
+            find_columns(one.headers, columns, one.name)
+            kept.append(one)
+        except SolidError as error:
+            notes.append(f"{path.name} is left out: {str(error).removeprefix(f'{path}: ')}")
+    if not kept:
+        raise SolidError(f"no table of readings in {where}" + (f" ({notes[0]})" if notes else "; check the path"))
+    return kept, notes
+
+
+def _in_order(part: Part, variables: tuple[str, ...], first: str) -> Part:
+    """The part with its variables in the order of the first file's."""
+    own = _variables(part.columns)
+    if set(own) != set(variables):
+        raise SolidError(
+            f"{part.source.name} has variables {', '.join(own)}, {first} {', '.join(variables)}; "
+            "name those to read with --columns value=NAME"
+        )
+    values = tuple(part.columns.values[own.index(name)] for name in variables)
+    return replace(part, columns=replace(part.columns, values=values))
+
+
+def _variables(columns: Columns) -> tuple[str, ...]:
+    names: list[str] = []
+    for value in columns.values:
+        name, again = label(value), 2
+        while name in names:
+            name, again = f"{label(value)}_{again}", again + 1
+        names.append(name)
+    return tuple(names)
+
+
+def find_units(part: Part, given: str | None) -> tuple[str, ...]:
+    """By the user's word, else by attribute or header."""
+    count = len(part.columns.values)
+    if given is not None:
+        words = [word.strip() for word in given.split(",")]
+        if len(words) not in (1, count):
+            raise SolidError(f"units '{given}' are {len(words)}, variables {count}; give one unit, or one for each")
+        return tuple(words * count if len(words) == 1 else words)
+    header: dict[str, Header] = {h.name: h for h in part.source.headers}
+    return tuple(header[name].units or split_units(name)[1] for name in part.columns.values)
+
+
+def inspect(table: Table) -> None:
+    """What the first rows tell: an assumed time zone is noted, a table with swapped coordinates refused."""
+    for part in table.parts:
+        for batch in first(part.source.batches(part.columns, SAMPLE)):
+            rows, refused = to_rows(batch, part.columns, part.clock, table.geographic, 0, part.source.name, table._note)
+            swapped = sum(entry.reason == SWAPPED for entry in refused)
+            if swapped and 2 * swapped > len(batch.row):
+                raise SolidError(
+                    f"{part.source.name}: '{part.columns.y}' holds longitudes and '{part.columns.x}' latitudes; "
+                    f"swap them with --columns y={part.columns.x},x={part.columns.y}"
+                )
+            if part.clock.zone is None and len(rows) and not table.lattice and _shifts(batch, part):
+                table._note("times without an offset are taken as UTC; if they are local, name the zone (--timezone)")
+
+
+def _shifts(batch: Batch, part: Part) -> bool:
+    """Would naming a time zone change these times? Then they have no offset of their own."""
+    other = replace(part.clock, zone=find_zone("+01:00"))
+    columns = part.columns
+    once, again = (to_rows(batch, columns, c, False, 0, "", lambda _: None)[0].time for c in (part.clock, other))
+    return not np.array_equal(once, again)

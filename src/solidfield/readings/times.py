@@ -1,0 +1,251 @@
+"""Times of any usual form as UTC instants.
+
+An offset in the text wins; a text without one is in the time zone the user named, else in UTC (and the table notes
+the assumption). Year-first dates are ISO 8601; numbers are seconds (or milli-, micro-, nanoseconds) since 1970, or
+YYYYMMDD[HHMM[SS]]. In 3/4/2023 the order is decided by the evidence of the whole file: a part above 12 is a day.
+Where nothing decides, the row is refused: a wrong month is worse than a missing reading.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta, timezone, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from ..errors import SolidError
+
+AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
+TWICE = "this local hour does not exist or occurs twice (daylight saving time); write times with offsets"
+NO_TIME = "not a time"
+
+CLOCK = r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?(Z|[+-]\d{2}:?\d{2})?"
+YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{2})[-/.](\d{2})" + CLOCK)
+YEAR_LAST = re.compile(r"(\d{2})[-/.](\d{2})[-/.](\d{4})" + CLOCK)
+SLASHED = re.compile(r"\s*(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})\b[ ,T]*(.*?)\s*")
+HALF_DAY = re.compile(r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?\s*([AaPp])\.?[Mm]\.?")
+OFFSET = r"[T ]\s*\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"  # a sign behind the clock, not the one between year and month
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How the times of one file are to be read."""
+
+    zone: tzinfo | None = None  # of times without an offset; None = assumed UTC
+    order: str | None = None  # "dayfirst", "monthfirst", or None: only what decides itself
+    pattern: str | None = None  # the user's strptime pattern, alone
+
+
+def find_zone(name: str | None) -> tzinfo | None:
+    """A zone by its IANA name or as +05:30."""
+    if name is None:
+        return None
+    if offset := re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?", name.strip()):
+        minutes = 60 * int(offset[2]) + int(offset[3] or 0)
+        return timezone(timedelta(minutes=minutes if offset[1] == "+" else -minutes))
+    if name.strip().upper() in ("UTC", "Z", "GMT"):
+        return timezone.utc  # noqa: UP017 - a tzinfo beside others
+    try:
+        return ZoneInfo(name.strip())
+    except (KeyError, ValueError, OSError):
+        raise SolidError(f"no time zone '{name}'; give an IANA name (Asia/Kolkata) or an offset (+05:30)") from None
+
+
+def find_clock(timezone_name: str | None, dates: str | None) -> Clock:
+    order = dates if dates in ("dayfirst", "monthfirst") else None
+    if dates is not None and order is None and "%" not in dates:
+        raise SolidError(f"no date format '{dates}'; give dayfirst, monthfirst or a pattern like %d.%m.%Y %H:%M")
+    return Clock(find_zone(timezone_name), order, dates if order is None else None)
+
+
+Times = tuple[np.ndarray, np.ndarray | None]  # (n,) datetime64[ns] in UTC, NaT where refused; (n,) objects: "" or why
+
+
+def to_utc(column: Any, clock: Clock) -> Times:
+    """UTC instants and the reasons of those that are none; no reasons where all are sound."""
+    if not isinstance(column, (pd.Series, np.ndarray)):
+        column = pd.Series(column)
+    dtype = column.dtype
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return _aware(pd.Series(column))
+    if dtype.kind == "M":
+        return _local(np.asarray(column).astype("datetime64[ns]"), clock)
+    if dtype.kind in "iuf":
+        return _numbers(np.asarray(column, dtype=np.float64), clock)
+    if dtype.kind == "S":  # fields of one length, as bytes of the file
+        fast = None if clock.pattern else _fixed(column, clock)
+        if fast is not None:
+            return fast
+        column = pd.Series(np.char.decode(column, "utf-8", "backslashreplace"))
+    return _texts(pd.Series(column), clock)
+
+
+def _sound(times: np.ndarray, reason: str = NO_TIME) -> Times:
+    bad = np.isnat(times)
+    return times, np.where(bad, reason, "").astype(object) if bad.any() else None
+
+
+def _put(times: np.ndarray, reasons: np.ndarray, where: np.ndarray, found: Times) -> None:
+    """Write what was found for some of the rows into the whole."""
+    times[where], reasons[where] = found[0], "" if found[1] is None else found[1]
+
+
+def _aware(column: pd.Series) -> Times:
+    return _sound(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().astype("datetime64[ns]"))
+
+
+def _local(times: np.ndarray, clock: Clock) -> Times:
+    """Local clock time to UTC."""
+    if clock.zone is None or clock.zone == timezone.utc:  # noqa: UP017
+        return _sound(times)
+    if isinstance(clock.zone, timezone):
+        return _sound(times - np.timedelta64(clock.zone.utcoffset(None), "ns"))
+    aware = pd.DatetimeIndex(times).tz_localize(clock.zone, ambiguous="NaT", nonexistent="NaT")
+    utc = aware.tz_convert("UTC").tz_localize(None).to_numpy().astype("datetime64[ns]")
+    return utc, np.where(np.isnat(times), NO_TIME, np.where(np.isnat(utc), TWICE, "")).astype(object)
+
+
+def _numbers(numbers: np.ndarray, clock: Clock) -> Times:
+    """Epochs are instants; 20230115, 202301150500 and 20230115050000 are local dates, told apart by their size."""
+    times = np.full(len(numbers), np.datetime64("NaT", "ns"))
+    reasons = np.full(len(numbers), "a number that is no time (seconds since 1970, or YYYYMMDD)", dtype=object)
+    for low, high, unit in ((1e8, 1e10, 10**9), (9e11, 1e13, 10**6), (9e14, 1e16, 10**3), (1e17, 9.2e18, 1)):
+        here = (numbers >= low) & (numbers < high)
+        whole = np.floor(numbers[here])
+        nanoseconds = whole.astype(np.int64) * unit + np.rint((numbers[here] - whole) * unit).astype(np.int64)
+        times[here], reasons[here] = nanoseconds.view("datetime64[ns]"), ""
+    for low, high in ((1.9e7, 2.2e7), (1.9e11, 2.2e11), (1.9e13, 2.2e13)):
+        here = (numbers >= low) & (numbers < high)
+        if here.any():
+            digits = pd.Series(numbers[here].astype(np.int64)).astype(str)
+            pattern = "%Y%m%d%H%M%S"[: {8: 6, 12: 10, 14: 12}[len(digits.iloc[0])]]
+            dates = pd.to_datetime(digits, format=pattern, errors="coerce").to_numpy().astype("datetime64[ns]")
+            _put(times, reasons, here, _local(dates, clock))
+    return times, reasons
+
+
+def _fixed(fields: np.ndarray, clock: Clock) -> Times | None:
+    """All rows of one width and one template, by digits; None where any row is anything else."""
+    chars = fields.view(np.uint8).reshape(len(fields), fields.dtype.itemsize)  # (n, L)
+    first = bytes(chars[0]).decode("latin-1")
+    found = YEAR_FIRST.fullmatch(first)
+    order = "yearfirst" if found else clock.order
+    found = found or (YEAR_LAST.fullmatch(first) if order else None)
+    if not found:
+        return None
+    digit = (chars[0] >= 48) & (chars[0] <= 57)
+    if not (chars[:, ~digit] == chars[0, ~digit]).all():
+        return None
+    numerals = chars - np.uint8(48)  # anything below "0" wraps to a large number
+    if (numerals[:, digit] > 9).any():
+        return None
+
+    def part(span: tuple[int, int]) -> np.ndarray:  # (n,)
+        total = np.zeros(len(chars), np.int64)
+        for position in range(*span):
+            total = 10 * total + numerals[:, position]
+        return total
+
+    date = [part(found.span(i)) for i in (1, 2, 3)]
+    year, month, day = {"yearfirst": date, "dayfirst": date[::-1], "monthfirst": [date[2], date[0], date[1]]}[
+        order or "yearfirst"
+    ]
+    clock_parts = [part(found.span(i)) if found[i] else np.zeros_like(year) for i in (4, 5, 6, 7)]
+    hour, minute, second, fraction = clock_parts
+    months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
+    length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
+    sound = (month >= 1) & (month <= 12) & (day >= 1) & (day <= length) & (hour < 24) & (minute < 60) & (second < 60)
+    if not (sound & (year > 1700) & (year < 2262)).all():
+        return None
+    seconds = ((months.astype("datetime64[D]").astype(np.int64) + day - 1) * 24 + hour) * 3600 + minute * 60 + second
+    digits = len(found[7] or "")
+    times = (seconds * 10**9 + fraction * 10 ** (9 - digits)).view("datetime64[ns]")
+    if not found[8]:
+        return _local(times, clock)
+    at = found.start(8)
+    if found[8] == "Z":
+        return times, None
+    minutes = 60 * part((at + 1, at + 3)) + part((found.end(8) - 2, found.end(8)))
+    shift = (minutes * 60 * 10**9).astype("timedelta64[ns]")
+    return (times - shift if found[8][0] == "+" else times + shift), None
+
+
+def _texts(texts: pd.Series, clock: Clock) -> Times:
+    """Text by text, each distinct one once."""
+    codes, distinct = pd.factorize(texts)  # missing ones have code -1
+    words = pd.Series(np.append(np.asarray(distinct, dtype=object), ""), dtype=object).astype(str).str.strip()
+    times, reasons = np.empty(len(words), "datetime64[ns]"), np.full(len(words), "", dtype=object)
+    _put(
+        times, reasons, np.ones(len(words), bool), _pattern(words, clock) if clock.pattern else _distinct(words, clock)
+    )
+    times[-1], reasons[-1] = np.datetime64("NaT"), "no time"
+    return times[codes], reasons[codes]
+
+
+def _pattern(words: pd.Series, clock: Clock) -> Times:
+    parsed = pd.to_datetime(words, format=clock.pattern, errors="coerce", utc="%z" in (clock.pattern or ""))
+    if isinstance(parsed.dtype, pd.DatetimeTZDtype):
+        return _aware(parsed)
+    return _local(parsed.to_numpy().astype("datetime64[ns]"), clock)
+
+
+def _distinct(words: pd.Series, clock: Clock) -> Times:
+    times = np.full(len(words), np.datetime64("NaT", "ns"))
+    reasons = np.full(len(words), NO_TIME, dtype=object)
+    words = words.str.replace(r"\s*(?:UTC|GMT)$", "Z", regex=True)
+    number = words.str.fullmatch(r"\d+(\.\d*)?").to_numpy(dtype=bool)
+    if number.any():
+        _put(times, reasons, number, _numbers(words[number].astype(float).to_numpy(), clock))
+    slashed = np.flatnonzero(~number & words.str.fullmatch(SLASHED.pattern).to_numpy(dtype=bool))
+    rest = np.flatnonzero(~number & words.str.match(r"\d{4}").to_numpy(dtype=bool))
+    for i in slashed:
+        words.iloc[i], reasons[i] = _year_first(words.iloc[i], clock.order)
+    dated = np.union1d(rest, slashed[[reasons[i] == "" for i in slashed]] if len(slashed) else slashed)
+    dated = dated.astype(int)
+    if len(dated):
+        _put(times, reasons, dated, _iso(words.iloc[dated], clock))
+    return times, reasons
+
+
+def _iso(words: pd.Series, clock: Clock) -> Times:
+    parsed = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
+    times, reasons = np.empty(len(words), "datetime64[ns]"), np.full(len(words), "", dtype=object)
+    _put(times, reasons, np.ones(len(words), bool), _aware(parsed))
+    local = ~words.str.contains(OFFSET, regex=True).to_numpy(dtype=bool)
+    _put(times, reasons, local, _local(times[local], clock))
+    return times, reasons
+
+
+def _year_first(word: str, order: str | None) -> tuple[str, str]:
+    """3/4/2023 5:00 PM as 2023-04-03 17:00, or why not."""
+    found = SLASHED.fullmatch(word)
+    assert found is not None
+    first, second = int(found[1]), int(found[2])
+    if order is None and first <= 12 and second <= 12 and first != second:
+        return word, AMBIGUOUS
+    day_first = order == "dayfirst" if order else first > 12
+    day, month = (first, second) if day_first else (second, first)
+    if month > 12:
+        return word, f"month {month}; the file's dates are {'day' if day_first else 'month'} first"
+    tail = found[4]
+    if half := HALF_DAY.fullmatch(tail):
+        hour = int(half[1]) % 12 + (12 if half[4] in "Pp" else 0)
+        tail = f"{hour:02d}:{half[2] or '00'}:{half[3] or '00'}"
+    year = int(found[3]) if len(found[3]) == 4 else 2000 + int(found[3])
+    return f"{year:04d}-{month:02d}-{day:02d} {tail}".strip(), ""
+
+
+def evidence(column: Any) -> tuple[bool, bool, bool]:
+    """Of some times: are there dates like 3/4/2023, does one put the day first, does one put the month first?"""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "S":
+        column = np.char.decode(np.unique(column), "utf-8", "backslashreplace")
+    series = pd.Series(column)
+    if series.dtype.kind in "Miuf":
+        return False, False, False
+    parts = [SLASHED.fullmatch(str(word)) for word in pd.unique(series.dropna())]
+    pairs = [(int(found[1]), int(found[2])) for found in parts if found]
+    return bool(pairs), any(a > 12 for a, _ in pairs), any(b > 12 for _, b in pairs)

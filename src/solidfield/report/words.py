@@ -1,0 +1,83 @@
+"""How the report calls things: regions, leads, distances, hours and amounts, the same in text, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+REGIONS = {
+    "all": "all held-out readings",
+    "seen": "cells read in the source",
+    "unseen": "cells not read in the source",
+    "held_sensors": "held-out sensors",
+    "held_blocks": "held-out blocks",
+    "held_days": "new days at known places",
+    "never_supervised": "cells that no training target taught",
+}
+SPANS = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
+
+
+def lead_label(lead_time: float, dated: bool) -> str:
+    """
+    >>> lead_label(3600.0, True), lead_label(5400.0, True), lead_label(0.4, False)
+    ('1 hour ahead', '1.5 hours ahead', '0.4 ahead')
+    """
+    if lead_time == 0:
+        return "at the time of the readings"
+    if not dated:
+        return f"{lead_time:g} ahead"
+    length, name = next(((s, n) for s, n in SPANS if lead_time >= s), (1.0, "second"))
+    return f"{lead_time / length:g} {name}{'' if lead_time == length else 's'} ahead"
+
+
+def amount(value: float, units: str) -> str:
+    return f"{value:.3g} {units}".rstrip()
+
+
+def labelled(name: str, units: str) -> str:
+    return f"{name} [{units}]" if units else name
+
+
+def distance_label(row: dict[str, Any], unit: str) -> str:
+    """
+    >>> distance_label({"low": 0.0, "high": 0.0}, "km"), distance_label({"low": 1.0, "high": 2.5}, "km")
+    ('at the sensors', '1 to 2.5 km from a sensor')
+    """
+    return "at the sensors" if row["high"] == 0 else f"{span(row, ' to ')} {unit} from a sensor"
+
+
+def span(row: dict[str, Any], between: str = "-") -> str:
+    low, high = f"{row['low']:.2g}", f"{row['high']:.2g}"
+    return low if low == high else f"{low}{between}{high}"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """
+    >>> percent(0.256), percent(0.001), percent(0.8999, 1)
+    ('26 %', 'less than 1 %', '90.0 %')
+    """
+    least = 10.0 ** -(digits + 2)
+    return f"less than {100 * least:g} %" if 0 < share < least else f"{100 * share:.{digits}f} %"
+
+
+def hours_label(hours: Iterable[int]) -> str:
+    """
+    >>> hours_label([1, 2, 3, 7])
+    '01:00-03:59, 07:00-07:59'
+    """
+    return ", ".join(f"{first:02d}:00-{last:02d}:59" for first, last in runs(hours))
+
+
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Whole numbers that follow each other, as first and last.
+
+    >>> runs([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found

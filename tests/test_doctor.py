@@ -1,0 +1,400 @@
+"""The data doctor: every fault that is planted is found where it was planted, and a clean table has none."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from solidfield import cli
+from solidfield.errors import SolidError
+from solidfield.keys import numpy_generator
+from solidfield.plot_readings import check_figure
+from solidfield.readings import open_table
+from solidfield.readings.clocks import best_lags, peak_hour
+from solidfield.readings.doctor import diagnose
+from solidfield.readings.findings import kind_of, limits_of
+from solidfield.readings.kept import Keeper
+
+KOLKATA = Path(__file__).parents[2] / "shared" / "data" / "kolkata"
+SENSORS, DAYS = 12, 12
+HOURS = 24 * DAYS
+
+
+def clean(name: str = "pm2_5", level: float = 40.0, named: bool = True) -> pd.DataFrame:
+    """Hourly readings of fixed sensors about Delhi: an afternoon peak, weather they share, noise of their own."""
+    draws = numpy_generator("doctor")
+    hour = np.arange(HOURS)
+    weather = np.convolve(draws.standard_normal(HOURS + 11), np.ones(12) / np.sqrt(12), "valid")
+    daily = np.cos(2 * np.pi * (hour + 77.2 / 15 - 15) / 24)  # 15 h by the sun
+    own = 0.5 * draws.standard_normal((HOURS, SENSORS)) + draws.standard_normal(SENSORS)
+    value = level + 4 * daily[:, None] + 3 * weather[:, None] + own
+    place = np.round(np.stack([28.5 + 0.2 * draws.random(SENSORS), 77.1 + 0.2 * draws.random(SENSORS)]), 5)
+    time = pd.date_range("2023-03-01", periods=HOURS, freq="h", tz="UTC")
+    table = pd.DataFrame(
+        {
+            "time": np.repeat(time, SENSORS),
+            "lat": np.tile(place[0], HOURS),
+            "lon": np.tile(place[1], HOURS),
+            name: value.ravel(),
+            "sensor": np.tile([f"s{i:02d}" for i in range(SENSORS)], HOURS),
+        }
+    )
+    return table if named else table.drop(columns="sensor")
+
+
+def look(frame: pd.DataFrame, **options):
+    return diagnose(open_table(frame, **options))
+
+
+def only(diagnosis, what: str):
+    """The one finding of this kind."""
+    found = diagnosis.found(what)
+    assert len(found) == 1, [finding.text for finding in diagnosis.findings]
+    return found[0]
+
+
+def lines(finding) -> list[int]:
+    return [row for _, row in finding.examples]
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("name", "level"), [("pm2_5", 40.0), ("temperature", 20.0), ("depth", 100.0)])
+def test_a_clean_table_has_no_finding(name, level, named):
+    found = look(clean(name, level, named))
+    assert found.findings == ()
+    assert (found.rows, found.refused, found.sensors, found.places) == (HOURS * SENSORS, 0, SENSORS, SENSORS)
+    assert found.identity == ("sensor" if named else "place")
+    assert (found.interval, found.kept_share) == (3600.0, 1.0)
+    assert (found.first, found.last) == ("2023-03-01T00:00:00Z", "2023-03-12T23:00:00Z")
+
+
+def test_duplicates_are_exact_or_conflicting():
+    frame = clean()
+    copies, other = frame.iloc[[10, 500]], frame.iloc[[77]].assign(pm2_5=99.0)
+    found = look(pd.concat([frame, copies, other], ignore_index=True))
+    assert only(found, "duplicates").count == 2
+    assert only(found, "conflicts").count == 1
+    assert lines(only(found, "conflicts"))[0] in (79, HOURS * SENSORS + 4)  # either of the two that disagree
+    assert set(lines(only(found, "duplicates"))) == {HOURS * SENSORS + 2, HOURS * SENSORS + 3}
+
+
+def test_gaps_are_counted_in_readings_that_were_due():
+    """Sensor 3 is silent for 30 hours: one gap, 30 readings of 3,456 missing; then all are, for 4 days of 12."""
+    frame = clean()
+    hour = np.repeat(np.arange(HOURS), SENSORS)
+    hole = (frame["sensor"] == "s03") & (hour >= 100) & (hour < 130)
+    found = only(look(frame[~hole]), "gaps")
+    assert found.count == 1
+    assert "1 % of the readings" in found.text
+    assert "31 h (sensor s03)" in found.text
+    silent = look(frame[(hour < 48) | (hour >= 144)])
+    assert "from 2023-03-02T23:00 to 2023-03-07T00:00" in only(silent, "silence").text
+
+
+def test_a_stuck_sensor_is_found_with_its_first_row():
+    frame = clean()
+    rows = np.flatnonzero(frame["sensor"] == "s05")[50:62]
+    frame.loc[rows, "pm2_5"] = 41.5
+    found = only(look(frame), "stuck")
+    assert found.count == 12
+    assert "longest: 12 times 41.5 (sensor s05)" in found.text
+    assert lines(found) == [rows[0] + 2]
+
+
+def test_coarse_readings_and_dry_spells_are_not_stuck():
+    """Whole numbers repeat by themselves; rain rests at zero for days."""
+    frame = clean()
+    assert look(frame.assign(pm2_5=frame["pm2_5"].round())).found("stuck") == ()
+    rain = clean("rain")
+    assert look(rain.assign(rain=(rain["rain"] - 45).clip(lower=0))).found("stuck") == ()
+
+
+def test_a_spike_and_a_jumping_sensor():
+    frame = clean()
+    frame.loc[1000, "pm2_5"] += 60
+    assert lines(only(look(frame), "spikes")) == [1002]
+    wild = frame["sensor"] == "s07"
+    noise = 15 * numpy_generator("jump").standard_normal(int(wild.sum()))
+    frame.loc[wild, "pm2_5"] += noise + 60
+    found = only(look(frame), "jumping")
+    assert found.count == 1
+    assert "(sensor s07)" in found.text
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "value"),
+    [
+        ("pm2_5", "ug/m3", -3.0),
+        ("humidity", "%", 104.0),
+        ("temperature", "degC", 999.0),
+        ("t2m", "K", 20.0),
+        ("pressure", "hPa", 10.0),
+    ],
+)
+def test_impossible_values_by_kind_and_units(name, units, value):
+    level = {"t2m": 290.0, "pressure": 1000.0, "temperature": 20.0}.get(name, 40.0)
+    frame = clean(name, level)
+    assert look(frame, units=units).found("impossible") == ()
+    frame.loc[[30, 99], name] = value
+    found = only(look(frame, units=units), "impossible")
+    assert (found.severity, found.count, lines(found)) == ("fault", 2, [32, 101])
+
+
+def test_kinds_and_limits():
+    assert [kind_of(name, "") for name in ("PM10", "rh", "air_temp", "o3", "wind_speed")] == [
+        "concentration", "humidity", "temperature", "concentration", "wind speed",
+    ]  # fmt: skip
+    assert limits_of("anything", "") == (-np.inf, np.inf)
+    assert limits_of("x", "µg/m³") == (0.0, np.inf)
+    assert limits_of("x", "K") == (150.0, 350.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "slip", "undo"),
+    [
+        ("pm2_5", 40.0, lambda v: 1000 * v, "divide by 1000"),
+        ("pm2_5", 40.0, lambda v: v / 1000, "multiply by 1000"),
+        ("temperature", 20.0, lambda v: v + 273.15, "subtract 273.15"),
+        ("temperature", 290.0, lambda v: v - 273.15, "add 273.15"),
+        ("temperature", 20.0, lambda v: 1.8 * v + 32, "(v - 32) / 1.8"),
+    ],
+)
+def test_a_unit_slip_of_one_sensor_or_one_file(tmp_path, name, level, slip, undo):
+    frame = clean(name, level)
+    wrong = frame["sensor"] == "s04"
+    slipped = frame.copy()
+    slipped.loc[wrong, name] = slip(slipped.loc[wrong, name])
+    found = only(look(slipped), "unit-slip")
+    assert (found.severity, found.count) == ("fault", HOURS)
+    assert "sensor s04" in found.text
+    assert undo in found.remedy
+    assert lines(found) == (np.flatnonzero(wrong)[:5] + 2).tolist()
+    frame[: SENSORS * 200].to_csv(tmp_path / "a.csv", index=False)
+    late = frame[SENSORS * 200 :]
+    late.assign(**{name: slip(late[name])}).to_csv(tmp_path / "b.csv", index=False)
+    by_file = diagnose(open_table([tmp_path / "a.csv", tmp_path / "b.csv"])).found("unit-slip")
+    assert "b.csv" in by_file[0].text
+
+
+def test_a_label_that_contradicts_the_values():
+    frame = clean("temperature", 20.0)
+    assert look(frame, units="degC").found("units") == ()
+    assert "looks like degC" in only(look(frame, units="K"), "units").text
+
+
+def test_outliers_are_named_with_the_option_that_drops_them():
+    frame = clean()
+    frame.loc[[5, 700], "pm2_5"] = [400.0, 1775.0]
+    found = only(look(frame), "outliers")
+    assert (found.count, lines(found)) == (2, [7, 702])
+    assert "--above 2" in found.remedy  # halfway between about 55 and 400
+
+
+def test_times_without_a_zone_and_a_peak_at_night():
+    frame = clean("temperature", 20.0)
+    naive = frame.assign(time=frame["time"].dt.tz_localize(None))
+    assert "taken as UTC" in only(look(naive), "time-zone").text
+    assert look(naive, timezone="UTC").found("time-zone") == ()
+    local = naive.assign(time=naive["time"] + pd.Timedelta("9h"))  # the clock of a zone at +09:00
+    found = only(look(local, timezone="UTC"), "time-zone")
+    assert "off by about 10 h" in found.text or "off by about 9 h" in found.text
+    assert look(local, timezone="+09:00").found("time-zone") == ()
+
+
+@pytest.mark.parametrize("hours", [-5, 6])
+def test_a_sensor_on_another_clock(hours):
+    frame = clean("depth", 100.0)
+    wrong = frame["sensor"] == "s09"
+    frame.loc[wrong, "time"] += pd.Timedelta(hours=hours)
+    found = only(look(frame), "clock")
+    assert found.count == HOURS
+    assert f"sensor s09 says the same as the others, but {abs(hours)} h" in found.text
+    assert ("later" if hours > 0 else "earlier") in found.text
+
+
+def test_lags_and_peaks_in_closed_form():
+    hour = np.arange(24 * 8)
+    series = numpy_generator("lags").standard_normal(len(hour) + 20)
+    values = np.stack([series[10:-10], series[10:-10], series[10:-10], series[7:-13]])  # the last is 3 h late
+    sensor = np.repeat(np.arange(4), len(hour))
+    time = np.tile(hour, 4) * 3600 * 10**9
+    assert best_lags(values.ravel(), time, sensor, 4).tolist() == [0, 0, 0, 3]
+    wave = np.cos(2 * np.pi * (hour - 8.5) / 24)
+    assert peak_hour(wave, hour * 3600 * 10**9) == pytest.approx(8.5)
+    assert peak_hour(series[: len(hour)], hour * 3600 * 10**9) is None
+
+
+def test_longitudes_of_two_conventions():
+    frame = clean().assign(lon=lambda f: f["lon"] - 150)  # west of Greenwich
+    assert look(frame).found("longitude") == ()
+    everywhere = frame.assign(lon=frame["lon"] + 360)
+    assert look(everywhere).found("longitude") == ()
+    frame.loc[::7, "lon"] += 360
+    found = look(frame)
+    assert only(found, "longitude").severity == "doubt"
+    assert found.places == SENSORS  # both conventions mean the same places
+
+
+def test_swapped_zero_and_far_places():
+    frame = clean()
+    frame.loc[100, ["lat", "lon"]] = frame.loc[100, ["lon", "lat"]].tolist()
+    frame.loc[200, ["lat", "lon"]] = 0.0
+    frame.loc[300, ["lat", "lon"]] = [45.0, 77.2]
+    found = look(frame)
+    for what, row in (("swapped", 102), ("zero-coordinates", 202), ("far", 302)):
+        assert lines(only(found, what)) == [row]
+    assert found.box == look(clean()).box
+
+
+def test_a_clock_that_lost_its_time():
+    frame = clean()
+    frame.loc[40, "time"] = pd.Timestamp("1970-01-01T00:07", tz="UTC")
+    assert lines(only(look(frame), "unset-clock")) == [42]
+
+
+def test_a_column_of_row_numbers_is_no_sensor():
+    found = look(clean().assign(sensor=lambda f: np.arange(len(f))))
+    assert found.identity == "none"
+    assert only(found, "identity").severity == "doubt"
+
+
+def test_moving_readings_have_no_identity():
+    frame = clean(named=False)
+    frame[["lat", "lon"]] += 0.05 * numpy_generator("moving").random((len(frame), 2))
+    found = look(frame)
+    assert (found.identity, found.sensors) == ("none", 0)
+    assert only(found, "identity").severity == "note"
+    assert found.chosen is not None
+
+
+def test_candidates_count_what_brute_force_counts():
+    """Three sensors, of which one skips every second hour, on whole degrees."""
+    hours = pd.date_range("2023-01-01", periods=48, freq="h", tz="UTC")
+    rows = [
+        (t, lat, 10.0 + k, 1.0 + k)
+        for i, t in enumerate(hours)
+        for k, lat in enumerate((50.0, 51.0, 52.0))
+        if k < 2 or i % 2
+    ]
+    found = look(pd.DataFrame(rows, columns=["time", "lat", "lon", "depth"]))
+    first = found.candidates[0]
+    assert (first.cell, first.every, first.shape) == ("1deg", "1h", (3, 3))
+    assert (first.frames, first.filled, first.pairs, first.never) == (48, 48, 47, 6)
+    assert first.share == pytest.approx((2 * 48 + 24) / (48 * 9))
+    assert first.overlap == pytest.approx(2 * 47 / (2 * 47 + 24))  # the third cell was never seen an hour before
+    double = next(c for c in found.candidates if (c.cell, c.every) == ("1deg", "2h"))
+    assert (double.filled, double.share) == (24, pytest.approx(3 / 9))
+
+
+def test_the_outlook_is_frank():
+    found = look(clean())
+    assert "287 pairs of consecutive frames: below about 500" in found.outlook[0]
+    assert "only 287 pairs" in found.reason
+
+
+@pytest.mark.parametrize("numbers", [2**24, 6000])
+def test_chunks_change_nothing(numbers):
+    """All rows kept, or a third of the days: the diagnosis is the same for chunks of any size."""
+    frame = clean()
+    frame.loc[1000, "pm2_5"] += 60
+    frame = pd.concat([frame, frame.iloc[::50]], ignore_index=True)
+    whole, parts = (diagnose(open_table(frame), rows=rows, numbers=numbers).as_dict() for rows in (10**6, 97))
+    assert whole == parts
+    assert (whole["kept_share"] == 1) == (numbers == 2**24)
+
+
+def test_what_is_kept_are_whole_days_within_the_memory():
+    """Rows in any order: the same days, each complete, and no more numbers than allowed."""
+    frame = clean()
+    sizes = []
+    for table in (frame, frame.sample(frac=1, random_state=1)):
+        keeper = Keeper(numbers=8 * 1000)
+        for rows, _ in open_table(table).chunks(301):
+            keeper.add(rows)
+        kept = keeper.result()
+        days, count = np.unique(kept.time // (86_400 * 10**9), return_counts=True)
+        assert (count == 24 * SENSORS).all()
+        assert len(kept) <= 1000
+        sizes.append(days.tolist())
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) == 3
+    keeper = Keeper(numbers=8 * 100)  # less than a day: whole sensors of one day
+    for rows, _ in open_table(frame).chunks(301):
+        keeper.add(rows)
+    kept = keeper.result()
+    assert len(np.unique(kept.time // (86_400 * 10**9))) == 1
+    assert np.unique(kept.who, return_counts=True)[1].tolist() == [24] * 4
+
+
+def solid(*words):
+    return CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_the_verb_prints_draws_and_lists_refusals(tmp_path):
+    frame = clean().astype({"pm2_5": object})
+    frame.loc[3, "pm2_5"] = "n/a!"
+    frame.loc[9, "lat"] = 123.0
+    path, side, page = tmp_path / "readings.csv", tmp_path / "refused.csv", tmp_path / "check.png"
+    frame.to_csv(path, index=False)
+    result = solid("check", path, "--refused", side, "--figure", page)
+    assert result.exit_code == 0
+    for word in ("2 fields refused", "suggested", "solid grid --cell", "outlook"):
+        assert word in result.stdout
+    assert pd.read_csv(side)["row"].tolist() == [5, 11]
+    assert page.read_bytes()[:4] == b"\x89PNG"
+    report = json.loads(solid("check", path, "--json").stdout)
+    assert (report["rows"], report["refused"]) == (HOURS * SENSORS - 2, 2)
+    assert report["findings"][0]["what"] == "refused"
+    with pytest.raises(SolidError, match="not overwritten"):
+        solid("check", path, "--refused", side)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "empty"), ("time,lat,lon,pm\n", "no rows"), (None, "no file")],
+)
+def test_what_cannot_be_read_is_an_error(tmp_path, text, message):
+    path = tmp_path / "readings.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SolidError, match=message):
+        solid("check", path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("2023-01-01T00:00Z,1,2,3\n", (1, 1)),
+        ("2023-01-01T00:00Z,1,2,\n2023-01-01T01:00Z,1,2,nan\n", (0, 0)),
+        ("yesterday,1,2,3\n", (0, 0)),
+        ("".join(f"2023-01-01T{h:02d}:00Z,1,2,{h}\n" for h in range(24)), (24, 1)),
+    ],
+    ids=["one row", "all NaN", "no time", "one sensor"],
+)
+def test_poor_tables_get_a_correct_diagnosis(tmp_path, rows, expected):
+    path = tmp_path / "readings.csv"
+    path.write_text("time,lat,lon,pm\n" + rows)
+    found = diagnose(open_table(path, columns={"value": "pm"}))
+    assert (found.rows, found.places) == expected
+    assert (found.rows == 0) == bool(found.found("empty"))
+    result = solid("check", path, "--columns", "value=pm", "--json")
+    assert result.exit_code == 0
+    json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert len(check_figure(found).axes) in (4, 5)  # the map's colour bar, where there is a map
+
+
+@pytest.mark.skipif(not KOLKATA.is_dir(), reason="the Kolkata readings are not beside the project")
+def test_kolkata():
+    """The counts of the data's README; four single rows lie above 400 (three cells do, once averaged)."""
+    found = diagnose(open_table(KOLKATA, timezone="+05:30"))
+    assert (found.rows, found.refused, found.places) == (104_447, 0, 144)
+    assert only(found, "conflicts").count == 6_647
+    assert found.found("duplicates") == ()
+    assert 4 <= only(found, "outliers").count <= 8
+    assert ("Mobile_Autumn.csv", 10_143) in [(Path(f).name, row) for f, row in only(found, "outliers").examples]
+    assert (found.chosen.cell, found.chosen.every, found.chosen.shape) == ("0.01deg", "1h", (19, 18))
+    assert (found.chosen.filled, found.chosen.never) == (3_255, 198)
+    assert {finding.severity for finding in found.findings} == {"doubt", "note"}

@@ -1,0 +1,199 @@
+"""From a table to a run and its maps: decisions in words, one call, three commands, a tiny CSV."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+from scattered import some_frames
+from solidfield import cli
+from solidfield.errors import SolidError
+from solidfield.fit import choose_holdout, choose_transform, fit
+from solidfield.frames import as_frames
+from solidfield.intake import frames_like, read_frames
+from solidfield.maps import open_maps
+from solidfield.pairstore import open_pairs
+from solidfield.predict import load
+
+MODEL = ("--model", "climatology", "--preset", "smoke")
+
+
+def a_table(path, hours=72, seed=0):
+    """Twelve sensors that read every hour of local time, rounded to 0.01 degrees, two rows a sensor and hour."""
+    generator = np.random.default_rng(seed)
+    places = [(22.50 + 0.01 * i, 88.30 + 0.01 * j) for i in range(3) for j in range(4)]
+    times = pd.date_range("2023-03-01 00:00", periods=hours, freq="h")
+    rows = []
+    for n, time in enumerate(times):
+        for s, (lat, lon) in enumerate(places):
+            if generator.random() < 0.7:
+                level = 40 * np.exp(0.3 * np.sin(n / 4) + 0.1 * s + 0.8 * generator.standard_normal())
+                rows += [(lat, lon, time.strftime("%Y-%m-%d %H:%M"), round(level * f, 3)) for f in (0.99, 1.01)]
+    table = pd.DataFrame(rows, columns=["lat", "long", "time", "pm"])
+    table.to_csv(path, index=False)
+    return table
+
+
+def solid(*words):
+    result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table and the run that `solid train` makes of it."""
+    at = tmp_path_factory.mktemp("readings")
+    a_table(at / "readings.csv")
+    words = (
+        "--out",
+        at / "run",
+        "--timezone",
+        "Asia/Kolkata",
+        "--hold-sensors",
+        0.1,
+        "--cell",
+        "0.01deg",
+        "--every",
+        "1h",
+    )
+    (at / "said.txt").write_text(solid("train", at / "readings.csv", *words, *MODEL))
+    return at
+
+
+def test_train_says_what_it_decided_and_keeps_its_pairs(folder):
+    said = (folder / "said.txt").read_text()
+    assert "pm is modelled by its logarithm" in said
+    assert "stretches of 7.1 hours are held out" in said
+    store = open_pairs(folder / "run" / "pairs.zarr")
+    assert store.transforms == ("log",)
+    assert store.leads == (0, 1)
+    assert store.held["held_sensors"].sum() == 1
+    assert store.recipe["timezone"] == "Asia/Kolkata"
+    assert store.attributes["scenario"]["holdout"]["timezone"] == "Asia/Kolkata"
+    first = np.datetime64(round(store.columns["time_source"].min()), "s")
+    assert first == np.datetime64("2023-02-28T18:30")  # midnight in Kolkata
+    assert load(folder / "run").loaded.info["data"]["fingerprint"] == store.fingerprint
+
+
+def test_predict_reads_the_table_in_the_runs_own_cells(folder):
+    """A part of the area and of the time falls into the same cells; maps, chances and places are consistent."""
+    part = pd.read_csv(folder / "readings.csv")
+    part[(part["lat"] > 22.505) & (part["time"] > "2023-03-02")].to_csv(folder / "part.csv", index=False)
+    area = {"type": "Polygon", "coordinates": [[[88.0, 22.0], [89.0, 22.0], [89.0, 23.0], [88.0, 23.0]]]}
+    (folder / "city.geojson").write_text(json.dumps(area))
+    words = ("--at", "2023-03-03T08:00", "--timezone", "Asia/Kolkata", "--steps", 3, "--members", 20, "--above", 60)
+    asked = ("--where", "22.515,88.317", "--area", folder / "city.geojson")
+    out = folder / "maps.nc"
+    printed = json.loads(solid("predict", folder / "run", folder / "part.csv", "--out", out, *words, *asked, "--json"))
+    maps, run = open_maps(out), load(folder / "run")
+    assert maps["pm"].shape == (20, 1, 3, 3, 4)
+    np.testing.assert_allclose(maps["lat"], run.loaded.grid.y)
+    assert maps["valid_time"].values[0, 0] == np.datetime64("2023-03-03T03:30")
+    np.testing.assert_allclose(maps["pm_exceedance"].values[0], (maps["pm"].values > 60).mean(0))
+    place, city = printed["answers"]
+    cos = np.cos(np.deg2rad(maps["lat"].values))[:, None] * np.ones(4)
+    means = (maps["pm"].values * cos).sum((-2, -1)) / cos.sum()
+    for step in range(3):
+        assert city["rows"][step]["mean"] == pytest.approx(means[:, 0, step].mean(), rel=1e-4)
+        assert city["rows"][step]["above"]["60"] == pytest.approx((means[:, 0, step] > 60).mean())
+    assert place["where"] == "22.515, 88.317"
+    frames = run.read(folder / "part.csv", timezone="Asia/Kolkata")
+    again = run.forecast(frames, at="2023-03-03T08:00+05:30", steps=3, members=20)
+    np.testing.assert_array_equal(again["pm"], maps["pm"])
+
+
+def test_predict_in_words_reconstructs_and_assimilates(folder):
+    words = (folder / "run", folder / "readings.csv", "--timezone", "Asia/Kolkata", "--members", 4)
+    text = solid("predict", *words, "--where", "22.51,88.31", "--above", 60, "--at", "2023-03-03T08:00", "--lead", 0)
+    assert "2023-03-03 08:00 Asia/Kolkata" in text
+    assert "above 60" in text
+    walked = solid("predict", *words, "--where", "22.51,88.31", "--assimilate", "--at", "2023-03-03T08:00", "--json")
+    assert len(json.loads(walked)["answers"][0]["rows"]) == 24
+
+
+def test_fit_takes_what_pandas_and_xarray_hold(tmp_path):
+    said = []
+    run = fit(
+        a_table(tmp_path / "readings.csv", hours=48),
+        tmp_path / "run",
+        model="climatology",
+        preset="smoke",
+        cell="0.01deg",
+        every="1h",
+        say=said.append,
+    )
+    assert any("logarithm" in words for words in said)
+    assert run.loaded.grid.shape == (3, 4)
+    frames = some_frames()
+    gridded = fit(frames["pm"], tmp_path / "gridded", model="climatology", preset="smoke", transform="none")
+    assert gridded.loaded.grid.shape == (5, 6)
+    assert gridded.forecast(frames, members=2, at=frames["time"].values[30]).sizes["lead_time"] == 1
+    with pytest.raises(SolidError, match="never written over"):
+        fit(frames, tmp_path / "run", model="climatology")
+
+
+def test_the_grid_is_suggested_where_none_is_given(tmp_path):
+    said = []
+    a_table(tmp_path / "readings.csv", hours=60)
+    frames = read_frames(tmp_path / "readings.csv", say=said.append)
+    assert frames.sizes["lat"] == 3
+    assert frames.sizes["lon"] == 4
+    assert any("as the readings suggest" in words for words in said)
+
+
+def test_readings_fall_into_the_frames_of_a_run(tmp_path):
+    table = a_table(tmp_path / "readings.csv", hours=24)
+    whole = read_frames(tmp_path / "readings.csv", cell="0.01deg", every="1h", timezone="+05:30")
+    frames = as_frames(whole)
+    like = frames_like(frames.grid, frames.every, {"phase_ns": whole.attrs["phase_ns"], "anchor": "floor"})
+    later = read_frames(table[table["time"] >= "2023-03-01 12:00"], like=like, timezone="+05:30")
+    expected = whole["pm"].sel(time=later["time"])
+    np.testing.assert_array_equal(later["pm"].values, expected.values)
+
+
+def test_transforms_and_holdouts_are_chosen_by_the_readings():
+    generator = np.random.default_rng(0)
+    skewed = np.exp(generator.standard_normal(1000))
+    assert choose_transform(skewed)[0] == "log"
+    assert choose_transform(np.append(skewed, 0.0))[0] == "none"  # zero has no logarithm
+    assert choose_transform(5 + generator.random(1000))[0] == "none"
+    for days, hours in ((40, 24.0), (10, 24.0), (5, 12.0)):
+        times = np.datetime64("2023-01-01", "ns") + np.arange(24 * days + 1) * np.timedelta64(3600, "s")
+        holdout, why = choose_holdout(times)
+        assert holdout.hours == hours
+        assert bool(why) == (hours < 24)
+        assert set(holdout.splits(times)) == {"train", "validation", "test"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "{}/readings.csv"), "--out"),
+        (("train", "{}/nothing.csv", "--out", "{}/new"), "nothing.csv"),
+        (("train", "{}/readings.csv", "--out", "{}/run"), "never written over"),
+        (("train", "{}/readings.csv", "--out", "{}/new", "--calendar", "moon", "--cell", "0.01deg"), "moon"),
+        (("train", "{}/run/pairs.zarr", "{}/new", "--cell", "1km"), "cell"),
+        (("predict", "{}/run", "{}/readings.csv"), "--out"),
+        (("predict", "{}/run", "{}/readings.csv", "--where", "here"), "here"),
+        (("predict", "{}/run", "{}/readings.csv", "--out", "{}/a.nc", "--at", "2029-01-01T00:00"), "2029"),
+        (("predict", "{}/run", "{}/readings.csv", "--out", "{}/a.txt"), "a.txt"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(folder, words, message):
+    with pytest.raises(SolidError, match=message) as error:
+        solid(*(word.replace("{}", str(folder)) for word in words))
+    assert "\n" not in str(error.value)
+    for name in ("new/run.json", "a.nc", "a.txt"):
+        assert not (folder / name).exists()
+
+
+def test_maps_hold_no_member_where_none_is_kept(folder):
+    words = ("--at", "2023-03-03T08:00", "--timezone", "Asia/Kolkata", "--members", 5, "--no-keep-members")
+    solid("predict", folder / "run", folder / "readings.csv", "--out", folder / "brief.nc", *words)
+    with xr.open_dataset(folder / "brief.nc") as maps:
+        assert "pm" not in maps
+        assert "pm_mean" in maps

@@ -1,0 +1,71 @@
+"""What is held out: days by their number, sensors and blocks by their share, all functions of the settings alone."""
+
+import numpy as np
+import pytest
+
+from solidfield.errors import SolidError
+from solidfield.holdout import Holdout
+
+TIMES = np.datetime64("2022-12-25", "ns") + np.arange(24 * 40) * np.timedelta64(3600, "s")
+READ = np.random.default_rng(0).random((12, 15)) < 0.6
+
+
+def test_every_fifth_day_since_new_year_2023_tests():
+    splits = Holdout().splits(TIMES)
+    days = (TIMES.astype("M8[D]") - np.datetime64("2023-01-01", "D")).astype(int)
+    for day, split in zip(days, splits, strict=True):
+        assert split == ("test" if day % 5 == 4 else "validation" if day % 10 == 2 else "train")
+
+
+def test_a_day_begins_at_local_midnight():
+    """2023-01-05 is test day 4: in Kolkata it begins at 18:30 UTC of the 4th."""
+    times = np.array(["2023-01-04T18:29", "2023-01-04T18:30", "2023-01-05T18:29", "2023-01-05T18:30"], "M8[ns]")
+    assert Holdout(timezone="Asia/Kolkata").splits(times).tolist() == ["train", "test", "test", "train"]
+
+
+def test_a_day_can_be_shorter():
+    splits = Holdout(hours=2.0, validation_days=0).splits(TIMES[: 24 * 7])
+    for n, split in enumerate(splits):
+        number = (n - 24 * 7) // 2  # since New Year
+        assert split == ("test" if number % 5 == 4 else "train")
+
+
+def test_nothing_is_held_unless_asked_for():
+    none = Holdout(days=0, validation_days=0)
+    assert (none.splits(TIMES) == "train").all()
+    assert none.cells(READ) == {}
+
+
+def test_held_sensors_are_the_share_of_the_cells_with_readings():
+    held = Holdout(sensors=0.1).cells(READ)["held_sensors"]
+    assert held.sum() == round(0.1 * READ.sum())
+    assert not (held & ~READ).any()
+    assert (Holdout(sensors=0.1).cells(READ)["held_sensors"] == held).all()
+    assert (Holdout(sensors=0.1, seed=1).cells(READ)["held_sensors"] != held).any()
+
+
+@pytest.mark.parametrize("side", [2, 3, 5])
+def test_held_blocks_are_whole_and_hold_readings(side):
+    held = Holdout(blocks=0.2, block=side, sensors=0.1).cells(READ)
+    blocks = held["held_blocks"]
+    assert not (blocks & held["held_sensors"]).any()
+    assert 0 < blocks.sum() < blocks.size / 2
+    # Every held cell lies in a side x side tile of one offset that is held as far as the map goes.
+    for oy in range(side):
+        for ox in range(side):
+            y, x = (np.arange(12) + oy) // side, (np.arange(15) + ox) // side
+            tile = y[:, None] * 100 + x
+            if all(blocks[tile == t].all() and READ[tile == t].any() for t in np.unique(tile[blocks])):
+                return
+    raise AssertionError("no tiling fits the held blocks")
+
+
+def test_shares_that_leave_nothing_are_refused():
+    with pytest.raises(SolidError, match="share"):
+        Holdout(sensors=1.0)
+    with pytest.raises(SolidError, match="every day"):
+        Holdout(days=1)
+    with pytest.raises(SolidError, match="leaves none"):
+        Holdout(sensors=0.5).cells(np.eye(1, dtype=bool))
+    with pytest.raises(SolidError, match="leaves none"):
+        Holdout(blocks=0.5, block=9).cells(np.ones((4, 4), dtype=bool) & (np.arange(4) < 1))

@@ -1,0 +1,146 @@
+"""What people hand in by mistake ends in one clear line, or in a right result; memory stays bounded."""
+
+import gzip
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from solidfield.errors import SolidError
+from solidfield.readings import grid_readings, open_table
+from solidfield.readings.blocks import LINE_LIMIT
+
+GOOD = "time,lat,lon,pm\n2024-01-01 00:00,10.2,20.4,5\n2024-01-01 01:00,10.2,20.5,6\n"
+
+
+def gridded(path, **options):
+    return grid_readings(open_table(path, timezone="UTC"), cell="0.1deg", every="1h", **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("\n\n  \n", "is empty"),
+        ("time,lat,lon,pm\n", "a header and no rows"),
+        ("1,2,3,4\n5,6,7,8\n", "first line holds numbers"),
+        ("time lat lon pm\n2024-01-01 1 2 3\n", "no separator found.*commas, semicolons, tabs"),
+        ("time,lat,lon,pm\n2024-01-01,10,5,20,5,3,5\n2024-01-02,10,5,20,5,3,5\n", "decimal commas.*semicolons"),
+        ("time,lat,lat,pm\n2024-01-01,1,2,3\n", "more than one column 'lat'"),
+        ("time,lat,lon,pm\n2024-01-01,1,2,good\n", "no column of numbers to read.*value=NAME"),
+        ("time,lat,lon,pm\n2024-01-01,103.8,1.3,5\n", "y=lon,x=lat"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_in_one_line(tmp_path, text, words):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(SolidError, match=words) as error:
+        open_table(tmp_path / "t.csv")
+    assert "\n" not in str(error.value)
+    assert "t.csv" in str(error.value)
+
+
+def test_swapped_coordinates_are_right_once_named(tmp_path):
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n2024-01-01,103.8,1.3,5\n")
+    table = open_table(tmp_path / "t.csv", columns={"y": "lon", "x": "lat"})
+    assert float(grid_readings(table, cell="0.1deg", every="1h")["pm"].sel(lat=1.3, lon=103.8).item()) == 5
+
+
+def test_one_row_is_one_frame_of_one_cell(tmp_path):
+    (tmp_path / "t.csv").write_text("".join(GOOD.splitlines(keepends=True)[:2]))
+    frames = gridded(tmp_path / "t.csv")
+    assert dict(frames.sizes) == {"time": 1, "lat": 1, "lon": 1}
+    assert frames["pm"].item() == 5
+    assert "obs_std" not in frames.attrs
+
+
+def test_all_nan_says_so(tmp_path):
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n2024-01-01,1,2,NaN\n2024-01-01,1,2,\n")
+    with pytest.raises(SolidError, match="no column of numbers"):
+        open_table(tmp_path / "t.csv")
+    table = open_table(tmp_path / "t.csv", columns={"value": "pm"})
+    with pytest.raises(SolidError, match=r"2 refused, the first in line 2, column 'pm'.*no value"):
+        grid_readings(table, cell="1km", every="1h", bounds=(0, 0, 3, 3))
+
+
+def test_files_that_are_missing_cut_short_or_something_else(tmp_path):
+    frame = pd.DataFrame({"time": pd.date_range("2024", periods=5000, freq="h"), "lat": 1.0, "lon": 2.0})
+    frame["pm"] = np.random.default_rng(0).random(5000)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv.gz", index=False)
+    xr.Dataset.from_dataframe(frame.rename_axis("row")).to_netcdf(tmp_path / "t.nc")
+    for name in ("t.parquet", "t.csv.gz", "t.nc"):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(SolidError, match=rf"{name} is (damaged|no readable)") as error:
+            gridded(tmp_path / name)
+        assert "\n" not in str(error.value)
+    (tmp_path / "t.csv").write_bytes(b"\x00\x01" * 100)
+    (tmp_path / "u.csv").write_bytes(GOOD.encode("utf-16"))
+    (tmp_path / "t.xls").write_bytes(b"?")
+    for name, words in (("no.csv", "no file"), ("t.csv", "no text"), ("u.csv", "UTF-16"), ("t.xls", "what")):
+        with pytest.raises(SolidError, match=words):
+            open_table(tmp_path / name)
+    with pytest.raises(SolidError, match="no table of readings"):
+        open_table(str(tmp_path / "*.tsv"))
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_one_gigantic_line_ends_in_an_error_and_little_memory(tmp_path, zipped):
+    path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
+    with gzip.open(path, "wb", 1) if zipped else open(path, "wb") as file:
+        file.write(GOOD.encode())
+        for _ in range(40):
+            file.write(b"7" * LINE_LIMIT)
+    tracemalloc.start()
+    with pytest.raises(SolidError, match=f"line 4 is longer than {LINE_LIMIT:,} bytes"):
+        gridded(path)
+    assert tracemalloc.get_traced_memory()[1] < 150e6
+    tracemalloc.stop()
+
+
+def test_a_bomb_of_many_lines_ends_in_an_error(tmp_path):
+    with gzip.open(tmp_path / "t.csv.gz", "wb", 9) as file:
+        file.write(GOOD.encode())
+        for _ in range(40):
+            file.write(b"\n" * LINE_LIMIT)
+    with pytest.raises(SolidError, match="expands more than 250-fold"):
+        list(open_table(tmp_path / "t.csv.gz", timezone="UTC").chunks())
+
+
+def test_an_unclosed_quote_does_not_swallow_what_follows(tmp_path):
+    lines = ["time,lat,lon,pm,sensor"] + [f"2024-01-01,10,20,{i},a" for i in range(2000)]
+    lines[7], lines[1500] = '2024-01-01,10,20,1,"a', '2024-01-01,10,20,1,"b'
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    chunks = list(open_table(tmp_path / "t.csv").chunks(300))
+    assert sum(len(rows) for rows, _ in chunks) == 1998
+    assert [one.row for _, bad in chunks for one in bad] == [8, 1501]
+
+
+def test_nothing_is_left_half_written(tmp_path):
+    (tmp_path / "t.csv").write_text(GOOD + "x" * 3 + "\n" + "7" * (2 * LINE_LIMIT))
+    with pytest.raises(SolidError, match="longer than"):
+        gridded(tmp_path / "t.csv", refused=tmp_path / "refused.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+
+
+def test_too_many_cells_are_refused_before_they_are_made(tmp_path):
+    """One reading at 0, 0 stretches the grid over half the world."""
+    (tmp_path / "t.csv").write_text(GOOD + "2024-01-01 02:00,0,0,5\n2024-01-01 02:00,80,170,5\n")
+    with pytest.raises(SolidError, match=r"GiB.*--bounds"):
+        grid_readings(open_table(tmp_path / "t.csv"), cell="0.001deg", every="1h")
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """Gridding ten times the rows takes no more memory."""
+    body = "".join(f"2024-01-01 {i % 24:02d}:00,10.{i % 9},20.{i % 7},{i % 50}.5\n" for i in range(2000))
+    peaks = []
+    for repeats in (6, 6, 60):  # the first warms caches up
+        (tmp_path / "t.csv").write_text("time,lat,lon,pm\n" + body * repeats)
+        tracemalloc.start()
+        frames = gridded(tmp_path / "t.csv", rows=2000)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert int(frames["pm_count"].sum()) == 2000 * repeats
+    assert peaks[2] < 1.2 * peaks[1], peaks

@@ -1,0 +1,144 @@
+"""One instant, however it is written; and no guess where a date can be read two ways."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solidfield.errors import SolidError
+from solidfield.readings import open_table
+from solidfield.readings.times import AMBIGUOUS, TWICE, Clock, find_clock, find_zone, to_utc
+
+NOON = np.datetime64("2024-03-05T12:00:00", "ns")
+
+
+def one(text, **clock):
+    times, reasons = to_utc(pd.Series([text]), Clock(**clock))
+    return times[0] if not np.isnat(times[0]) else reasons[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-03-05T12:00:00Z",
+        "2024-03-05 12:00",
+        "2024/03/05 12:00:00",
+        "2024-03-05T17:30:00+05:30",
+        "2024-03-05T17:30:00 +0530",
+        "2024-03-05 07:00:00-05",
+        "2024-03-05 12:00:00 UTC",
+        "20240305T120000Z",
+        "1709640000",
+        "1709640000.0",
+        "1709640000000",
+        "20240305120000",
+        "202403051200",
+    ],
+)
+def test_forms_of_one_instant(text):
+    assert one(text) == NOON
+
+
+@pytest.mark.parametrize(
+    "text", ["now", "today", "12", "45356.5", "2024-13-01", "2024-02-30", "noon", "-5", "2024-03-05 25:00"]
+)
+def test_what_is_no_time_is_refused(text):
+    assert isinstance(one(text), str)
+
+
+def test_day_or_month_first():
+    assert one("5/3/2024 12:00", order="dayfirst") == one("3/5/2024 12:00", order="monthfirst") == NOON
+    assert one("05.03.24 12:00 PM", order="dayfirst") == NOON
+    assert one("5/3/2024 12:00") == AMBIGUOUS
+    assert one("13/3/2024") == one("3/13/2024") == np.datetime64("2024-03-13", "ns")
+    assert one("4/4/2024") == np.datetime64("2024-04-04", "ns")  # both readings agree
+    assert "month 13" in one("3/13/2024", order="dayfirst")
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.datetimes(datetime(1980, 1, 1), datetime(2100, 1, 1)), min_size=1, max_size=8),
+    st.integers(-14 * 4, 14 * 4),
+    st.sampled_from(["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%d/%m/%Y %H:%M:%S"]),
+    st.booleans(),
+)
+def test_fixed_width_bytes_read_like_texts_and_like_python(stamps, quarters, form, with_offset):
+    """The fast way through digits, the slow way through strings and datetime itself agree."""
+    zone = timezone(timedelta(minutes=15 * quarters))
+    stamps = [stamp if "%f" in form else stamp.replace(microsecond=0) for stamp in stamps]
+    texts = [stamp.strftime(form) for stamp in stamps]
+    clock = Clock(zone, "dayfirst")
+    if with_offset:
+        sign, minutes = "+-"[quarters < 0], abs(15 * quarters)
+        texts = [f"{text}{sign}{minutes // 60:02d}:{minutes % 60:02d}" for text in texts]
+        clock = Clock(None, "dayfirst")
+    expected = np.array(
+        [np.datetime64(s.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None), "ns") for s in stamps]
+    )
+    slow, _ = to_utc(pd.Series(texts), clock)
+    fast, _ = to_utc(np.array(texts, dtype="S"), clock)
+    np.testing.assert_array_equal(slow, expected)
+    np.testing.assert_array_equal(fast, expected)
+
+
+def test_one_odd_row_among_fixed_ones_is_refused_alone():
+    fields = np.array([b"2024-03-05 12:00", b"2024-13-05 12:00", b"2024-03-05 12:0x"])
+    times, reasons = to_utc(fields, Clock())
+    assert times[0] == NOON
+    assert np.isnat(times[1:]).all()
+    assert list(reasons) == ["", "not a time", "not a time"]
+
+
+def test_daylight_saving_hours_that_occur_twice_or_never_are_refused():
+    zone = find_zone("Europe/Berlin")
+    assert one("2024-10-27 02:30", zone=zone) == one("2024-03-31 02:30", zone=zone) == TWICE
+    assert one("2024-10-27 02:30+01:00", zone=zone) == np.datetime64("2024-10-27T01:30", "ns")
+    assert one("2024-07-01 02:30", zone=zone) == np.datetime64("2024-07-01T00:30", "ns")
+
+
+def test_zones_and_formats_that_are_none_are_named():
+    with pytest.raises(SolidError, match="no time zone 'Atlantis'"):
+        find_zone("Atlantis")
+    with pytest.raises(SolidError, match="no date format 'european'"):
+        find_clock(None, "european")
+    assert one("05|03|2024 12h", pattern="%d|%m|%Y %Hh") == NOON
+
+
+def table(tmp_path, *dates, **options):
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n" + "".join(f"{date},1,2,3\n" for date in dates))
+    return open_table(tmp_path / "t.csv", **options)
+
+
+def read(opened):
+    chunks = list(opened.chunks())
+    return [t for rows, _ in chunks for t in rows.time.astype("datetime64[D]").astype(str)], [
+        one for _, bad in chunks for one in bad
+    ]
+
+
+def test_the_whole_file_decides_and_nothing_is_guessed(tmp_path):
+    early = ["3/4/2024"] * 1500  # more than is looked at when the file is opened
+    assert read(table(tmp_path, *early, "3/31/2024"))[0][0] == "2024-03-04"
+    assert read(table(tmp_path, *early, "31/3/2024"))[0][0] == "2024-04-03"
+    with pytest.raises(SolidError, match=r"ambiguous.*--date-format dayfirst or monthfirst"):
+        table(tmp_path, *early)
+    assert read(table(tmp_path, *early, dates="dayfirst"))[0][0] == "2024-04-03"
+    days, refused = read(table(tmp_path, "3/4/2024", "3/31/2024", "31/3/2024", "2024-05-06"))
+    assert days == ["2024-03-31", "2024-03-31", "2024-05-06"]
+    assert [(bad.row, bad.reason) for bad in refused] == [(2, AMBIGUOUS)]
+
+
+def test_a_file_that_cannot_tell_follows_the_others(tmp_path):
+    for name, date in (("a", "3/4/2024"), ("b", "3/31/2024")):
+        (tmp_path / f"{name}.csv").write_text(f"time,lat,lon,pm\n{date},1,2,3\n")
+    assert read(open_table(tmp_path))[0] == ["2024-03-04", "2024-03-31"]
+
+
+def test_an_assumed_zone_is_said(tmp_path):
+    assert any("taken as UTC" in note for note in table(tmp_path, "2024-01-01 00:00").notes)
+    assert table(tmp_path, "2024-01-01 00:00", timezone="UTC").notes == ()
+    assert table(tmp_path, "2024-01-01 00:00Z").notes == ()
+    assert table(tmp_path, "1709640000").notes == ()
