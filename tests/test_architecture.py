@@ -18,7 +18,7 @@ LAYERS = [
     ["channels", "intake"],
     ["worlds", "pairstore", "nn", "laws", "copula", "checkpoint", "likelihood"],
     ["pairs", "scaling", "metrics"],
-    ["calibration", "augment", "models", "covariates"],
+    ["part", "calibration", "augment", "models", "covariates"],
     ["batches", "optimise", "scores", "ensemble", "run", "frames", "costs", "suspects", "hidden"],
     ["plot", "validation", "maps", "pace", "processes", "recalibrate", "context", "datasets"],
     ["train", "predict", "evaluate", "ask", "quality"],

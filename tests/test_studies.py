@@ -11,10 +11,11 @@ import pytest
 
 from solidfield.errors import SolidError
 from solidfield.models import MODELS, THE_NINE
+from solidfield.part import Part
 from solidfield.studies import measure as measuring
 from solidfield.studies.catalog import DENSITIES, LAMBDAS, STUDIES, all_cells, cells, fair, make, random, twelve
 from solidfield.studies.cell import measured, path_of, read_result, rounded, write_result
-from solidfield.studies.data import Part, pairs_of, scenes, truth_of
+from solidfield.studies.data import pairs_of, scenes, truth_of
 from solidfield.studies.engine import Engine, spread
 from solidfield.studies.measure import last_quarter_gain, measure
 from solidfield.studies.run import chosen, run_cells

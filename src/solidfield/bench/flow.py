@@ -17,6 +17,7 @@ import numpy as np
 
 from ..evaluate import RIVALS, Judge, rival_ensemble
 from ..pairs import observe, open_pairs
+from ..part import part_of
 from ..scenarios import Scenario
 from ..train import Progress
 from ..worlds import NavierStokes, write_truth
@@ -31,6 +32,7 @@ def run_flow(
     scenes: int = 64,
     members: int = 100,
     seed: int = 0,
+    share: float = 1.0,  # of the training trajectories
     report: Callable[[str, Progress], None] | None = None,
 ) -> dict[str, Any]:
     """Results by scheme; runs that are in `out` already are used again."""
@@ -39,7 +41,7 @@ def run_flow(
     path = out / "pairs.zarr"
     if not path.exists():
         observe(truth, path, Scenario("random", 0.1, "instance"), validation=0.05, test=0.1, oracle=True)
-    store = open_pairs(path)
+    store = part_of(open_pairs(path), share)
     test = store.split("test")
     chosen = test[np.linspace(0, len(test) - 1, scenes).round().astype(int)]
     source = store.batch(chosen).source
@@ -47,8 +49,9 @@ def run_flow(
     results: dict[str, Any] = {}
     for name in schemes:
         note = None if report is None else partial(report, name)
-        run = trained(scheme(name), store, out / name, minutes, seed, note)
-        entry = summary(judge.score(members_of(run, source, members, seed)))
+        folder = out / name if share == 1 else out / f"{name}-{share:g}"
+        run = trained(scheme(name), store, folder, minutes, seed, note)
+        entry = summary(judge.score(members_of(run, source, members, seed, scheme(name).dear)))
         entry |= account(run, source)
         results[name] = entry
     for name in RIVALS:

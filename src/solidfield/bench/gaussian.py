@@ -70,7 +70,7 @@ def run_gaussian(
         for name in schemes:
             note = None if report is None else partial(report, f"{name}, lead {lead}")
             run = trained(scheme(name), store, out / f"{name}-lead{lead}", minutes, seed, note)
-            ensemble = members_of(run, source, members, seed)[:, :, 0]
+            ensemble = members_of(run, source, members, seed, scheme(name).dear)[:, :, 0]
             entry = judge.compare(ensemble)
             entry |= account(run, source)
             scene[name] = ensemble[:, 0]

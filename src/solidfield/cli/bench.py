@@ -74,6 +74,7 @@ def flow(
     scenes: Scenes = 64,
     members: Members = 100,
     seed: int = 0,
+    share: Annotated[float, typer.Option(help="Of the training trajectories that are used.")] = 1.0,
     json: show.JsonOption = False,
 ) -> None:
     """Schemes and simple rivals on turbulence, one step ahead, 10 % observed."""
@@ -86,6 +87,7 @@ def flow(
             scenes,
             members,
             seed,
+            share,
             report=lambda name, progress: update(progress.step, progress.total, _note(name, progress)),
         )
     store(out, _command(), seed, results)

@@ -7,7 +7,6 @@ The truth is opened here, to measure it and to judge, and is given to no model.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,26 +19,6 @@ from ..worlds import Truth, open_truth, write_truth
 from .cell import Cell, measured
 
 Note = Callable[[str, int, int], None]  # what is being done, how far, of how much
-
-
-class Part(PairStore):
-    """A pair store with only the first share of its training trajectories."""
-
-    def __init__(self, path: Path, share: float):
-        super().__init__(path)
-        self.share = share
-
-    @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(f"{super().fingerprint}, first {self.share:g}".encode()).hexdigest()
-
-    def split(self, name: str) -> np.ndarray:  # (n,)
-        indices = super().split(name)
-        if name != "train":
-            return indices
-        trajectory = self.columns["trajectory"][indices]
-        every = np.unique(trajectory)
-        return indices[trajectory <= every[max(1, round(self.share * len(every))) - 1]]
 
 
 @contextmanager

@@ -29,11 +29,12 @@ from ..forecast import Fitted, Spec
 from ..keys import key
 from ..models import build, model_class
 from ..pairs import PairStore
+from ..part import part_of
 from ..run import LOG, RUN, LoadedRun, load_run
 from ..train import Progress, train
 from ..worlds import Truth
 from .cell import Cell
-from .data import Note, Part, alone, pairs_of, scenes, truth_of
+from .data import Note, alone, pairs_of, scenes, truth_of
 from .judged import picture, rollout_scores, scores
 
 PILOT = 0.08  # of the budget, for each candidate rate
@@ -58,7 +59,7 @@ def measure(cell: Cell, work: Path, command: str, note: Note | None = None) -> d
 
 def _fitted(cell: Cell, store: PairStore, truth: Truth, chosen: np.ndarray) -> dict[str, Any]:
     """A closed form: fitted to the training examples and drawn."""
-    judge, part = Judge(store, chosen, truth), _part(store, cell.share)
+    judge, part = Judge(store, chosen, truth), part_of(store, cell.share)
     start = time.process_time()
     ensemble = rival_ensemble(cell.model, part, judge.scaling, chosen, cell.scale.members, cell.seed)
     return {
@@ -74,7 +75,7 @@ def _trained(
 ) -> dict[str, Any]:
     folder = work / cell.scale.name / "runs" / cell.run
     with alone(folder.with_suffix(".lock")):
-        training, run = tuned(cell, _part(store, cell.share), folder, note)
+        training, run = tuned(cell, part_of(store, cell.share), folder, note)
     stochastic, dear = type(run.model).stochastic, run.model.family == "diffusion"
     members = (cell.scale.dear_members if dear else cell.scale.members) if stochastic else 1
     source = store.batch(chosen).source
@@ -99,14 +100,6 @@ def _trained(
     costs = _costs(run, run.scaling.standardise(source))
     costs |= {"members": members, "draw_seconds_of_100_members": 100 * seconds / members / len(chosen) / cell.rollout}
     return {"training": training, "costs": costs, **judged}
-
-
-def _part(store: PairStore, share: float) -> PairStore:
-    if share == 1:
-        return store
-    part = Part(store.path, share)
-    part.load()
-    return part
 
 
 def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], LoadedRun]:
