@@ -20,13 +20,13 @@ demo: $(READY)   ## simulate, observe, train, predict, evaluate; prints a table 
 	$(BIN)/solid demo --out demo
 
 test: $(READY)   ## the default test suite, under five minutes on two cores
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 check: $(READY)  ## lint, format, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 format: $(READY) ## let ruff rewrite the code in the house style
 	$(BIN)/ruff check --fix .

@@ -61,7 +61,7 @@ def write_kolkata(folder: Path, days: int = 12) -> None:
             (folder / f"{kind}_{season}.csv").write_text("\n".join(lines) + "\n")
 
 
-def write_era5(folder: Path, days: int = 11, spoil: np.ndarray | None = None) -> np.ndarray:  # (T, H, W)
+def write_era5(folder: Path, days: int = 8, spoil: np.ndarray | None = None) -> np.ndarray:  # (T, H, W)
     """A smooth field that moves; `spoil` is added to it."""
     folder.mkdir(parents=True, exist_ok=True)
     hours, y, x = np.meshgrid(np.arange(24 * days), np.arange(9), np.arange(11), indexing="ij")

@@ -66,8 +66,8 @@ def test_a_bench_is_resumed_and_its_days_make_up_the_whole(delhi, tmp_path):
 
 
 def test_kolkata_holds_days_and_sensors_out(tmp_path):
-    write_kolkata(tmp_path / "data", days=36)
-    result = run_kolkata(tmp_path / "data", tmp_path / "work", SIMPLE, members=20, scenes=8, jobs=1)
+    write_kolkata(tmp_path / "data", days=21)
+    result = run_kolkata(tmp_path / "data", tmp_path / "work", SIMPLE, members=20, scenes=4, jobs=1)
     assert list(result["parts"]) == ["held-out days", "held-out sensors"]
     days, sensors = (result["parts"][part]["found"][0]["leads"] for part in result["parts"])
     assert [lead["lead"] for lead in days] == [0, 1]
