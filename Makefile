@@ -20,13 +20,13 @@ demo: $(READY)   ## simulate, observe, train, predict, evaluate; prints a table 
 	$(BIN)/solid demo --out demo
 
 test: $(READY)   ## the default test suite, under five minutes on two cores
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(READY)  ## lint, format, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 format: $(READY) ## let ruff rewrite the code in the house style
 	$(BIN)/ruff check --fix .

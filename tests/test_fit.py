@@ -197,3 +197,9 @@ def test_maps_hold_no_member_where_none_is_kept(folder):
     with xr.open_dataset(folder / "brief.nc") as maps:
         assert "pm" not in maps
         assert "pm_mean" in maps
+
+
+def test_an_option_that_frames_would_ignore_is_refused(tmp_path):
+    frames = some_frames()
+    with pytest.raises(SolidError, match="'cell' does nothing"):
+        read_frames(frames, cell="1km")

@@ -37,12 +37,16 @@ def read_frames(
     say: Say | None = None,
 ) -> xr.Dataset:
     """Sparse frames on (time, y, x), NaN where nothing was read."""
+    asked = {"cell": cell, "every": every, "columns": columns, "dates": dates, "above": above}
+    useless = [name for name, value in asked.items() if value is not None]
     if isinstance(readings, xr.Dataset | xr.DataArray) and _is_gridded(readings):
+        _refuse(useless, "these readings")
         return readings.to_dataset(name=readings.name or "value") if isinstance(readings, xr.DataArray) else readings
     one = readings[0] if isinstance(readings, Sequence) and len(readings) == 1 else readings
     if isinstance(one, str | Path) and Path(one).suffix in (".nc", ".zarr"):
         frames = _frames_at(Path(one))
         if frames is not None:
+            _refuse(useless, str(one))
             return frames
     say = say or (lambda words: None)
     table = open_table(one, columns=columns, timezone=timezone, dates=dates)
@@ -57,6 +61,12 @@ def read_frames(
     counts = {what: int(frames.attrs[f"rows_{what}"]) for what in ("read", "refused", "outside", "outliers")}
     say(", ".join(f"{count:,} rows {what}" for what, count in counts.items()))
     return frames
+
+
+def _refuse(useless: list[str], what: str) -> None:
+    """An option that can do nothing is an error: frames were made with their own."""
+    if useless:
+        raise SolidError(f"{what} are frames already, so '{useless[0]}' does nothing; leave it out or grid them anew")
 
 
 def suggest(table: Table, cell: str | None, every: str | None) -> tuple[str, str, str]:  # cell, every, why

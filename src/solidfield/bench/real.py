@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -83,7 +86,7 @@ def finished(tasks: Sequence[Task], jobs: int, note: Note | None = None) -> Iter
             tell(f"training {task.label}", done, len(tasks))
             yield train_task(task)
         return
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _end_with, (os.getpid(),)) as pool:
         futures = [pool.submit(train_task, task) for task in tasks]
         try:
             for done, future in enumerate(as_completed(futures), 1):
@@ -92,6 +95,17 @@ def finished(tasks: Sequence[Task], jobs: int, note: Note | None = None) -> Iter
         finally:
             for future in futures:
                 future.cancel()
+
+
+def _end_with(parent: int) -> None:
+    """A worker whose parent was killed ends too; its run resumes when it is asked for again."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def judged(

@@ -22,6 +22,7 @@ from ..checkpoint import Damaged, digest, read_json, replace
 from ..scenarios import Scenario, as_dict
 from .scale import Scale
 
+PROTOCOL = 1  # how `measure.py` tunes and trains; another number makes other keys, so old runs are never mixed in
 DIGITS = 5  # significant ones of a stored number: a tenth of a thousandth, far below every error bar
 
 
@@ -44,6 +45,7 @@ class Cell:
     def trained(self) -> dict[str, Any]:
         """What decides the weights; cells that differ in nothing of it share a run."""
         return {
+            "protocol": PROTOCOL,
             "world": self.scale.about(),
             "scenario": as_dict(self.scenario),
             "model": self.model,
