@@ -73,7 +73,7 @@ def run_gaussian(
             ensemble = members_of(run, source, members, seed, scheme(name).dear)[:, :, 0]
             entry = judge.compare(ensemble)
             entry |= account(run, source)
-            scene[name] = ensemble[:, 0]
+            scene[f"{name} (leaks)" if run.leaks else name] = ensemble[:, 0]
             at_lead[name] = entry
         results[f"lead {lead}"] = at_lead
         if figure is not None and lead == leads[0]:
