@@ -7,7 +7,7 @@ seconds since 1970.
 from __future__ import annotations
 
 import re
-from datetime import timedelta, timezone, tzinfo
+from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -17,7 +17,7 @@ import pandas as pd
 from .errors import SolidError
 
 EPOCH = "1970-01-01T00:00:00Z"  # what stores call their zero of time
-OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2}):?(\d{2})?")
+OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 
 
 def zone(name: str) -> tzinfo:
@@ -25,6 +25,9 @@ def zone(name: str) -> tzinfo:
     >>> zone("+05:30").utcoffset(None)
     datetime.timedelta(seconds=19800)
     """
+    name = name.strip()
+    if name.upper() in ("UTC", "GMT", "Z"):
+        return UTC
     offset = OFFSET.fullmatch(name)
     if offset:
         sign, hours, minutes = offset.groups()

@@ -8,6 +8,8 @@ again.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -88,3 +90,14 @@ def repeatable(threads: int, device: torch.device) -> Iterator[None]:
         torch.set_num_threads(threads_before)
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
         memory.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+
+
+def end_with(parent: int) -> None:
+    """Started in a worker: it ends when its parent was killed, and its run resumes when it is asked for again."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from ..errors import SolidError
 from ..forecast import Fitted
 from ..models import model_class
 from ..pairs import PairStore, open_pairs
+from ..processes import end_with
 from ..report import Findings, judge_run
 from ..run import load_run
 from .schemes import SCHEMES, Scheme, trained
@@ -86,7 +85,7 @@ def finished(tasks: Sequence[Task], jobs: int, note: Note | None = None) -> Iter
             tell(f"training {task.label}", done, len(tasks))
             yield train_task(task)
         return
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _end_with, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), end_with, (os.getpid(),)) as pool:
         futures = [pool.submit(train_task, task) for task in tasks]
         try:
             for done, future in enumerate(as_completed(futures), 1):
@@ -95,17 +94,6 @@ def finished(tasks: Sequence[Task], jobs: int, note: Note | None = None) -> Iter
         finally:
             for future in futures:
                 future.cancel()
-
-
-def _end_with(parent: int) -> None:
-    """A worker whose parent was killed ends too; its run resumes when it is asked for again."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def judged(

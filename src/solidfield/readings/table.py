@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..clock import zone
 from ..errors import SolidError
 from .arrays import ArraySource, Lattice
 from .columnar import FrameSource, ParquetSource
@@ -26,7 +27,7 @@ from .csvfile import CsvSource
 from .parts import CHUNK, SAMPLE, Part, first, settle_dates
 from .records import Batch, Columns, Header, Refused, Rows, Source
 from .rows import EAST, MIXED, SWAPPED, WEST, to_rows
-from .times import find_clock, find_zone
+from .times import find_clock
 
 __all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
 
@@ -92,7 +93,7 @@ def open_table(
     for one in sources:
         found = find_columns(one.headers, columns, one.name)
         says_utc = clock.zone is None and split_units(found.time)[1].upper() in ("UTC", "GMT")  # "time (UTC)"
-        parts.append(Part(one, found, replace(clock, zone=find_zone("UTC")) if says_utc else clock))
+        parts.append(Part(one, found, replace(clock, zone=zone("UTC")) if says_utc else clock))
         notes += one.notes
     variables = _variables(parts[0].columns)
     parts = [_in_order(part, variables, parts[0].source.name) for part in parts]
@@ -204,7 +205,7 @@ def inspect(table: Table) -> None:
 
 def _shifts(batch: Batch, part: Part) -> bool:
     """Would naming a time zone change these times? Then they have no offset of their own."""
-    other = replace(part.clock, zone=find_zone("+01:00"))
+    other = replace(part.clock, zone=zone("+01:00"))
     columns = part.columns
     once, again = (to_rows(batch, columns, c, False, 0, "", lambda _: None)[0].time for c in (part.clock, other))
     return not np.array_equal(once, again)

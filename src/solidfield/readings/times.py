@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta, timezone, tzinfo
+from datetime import timezone, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
+from ..clock import zone
 from ..errors import SolidError
 
 AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
@@ -40,26 +40,11 @@ class Clock:
     pattern: str | None = None  # the user's strptime pattern, alone
 
 
-def find_zone(name: str | None) -> tzinfo | None:
-    """A zone by its IANA name or as +05:30."""
-    if name is None:
-        return None
-    if offset := re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?", name.strip()):
-        minutes = 60 * int(offset[2]) + int(offset[3] or 0)
-        return timezone(timedelta(minutes=minutes if offset[1] == "+" else -minutes))
-    if name.strip().upper() in ("UTC", "Z", "GMT"):
-        return timezone.utc  # noqa: UP017 - a tzinfo beside others
-    try:
-        return ZoneInfo(name.strip())
-    except (KeyError, ValueError, OSError):
-        raise SolidError(f"no time zone '{name}'; give an IANA name (Asia/Kolkata) or an offset (+05:30)") from None
-
-
 def find_clock(timezone_name: str | None, dates: str | None) -> Clock:
     order = dates if dates in ("dayfirst", "monthfirst") else None
     if dates is not None and order is None and "%" not in dates:
         raise SolidError(f"no date format '{dates}'; give dayfirst, monthfirst or a pattern like %d.%m.%Y %H:%M")
-    return Clock(find_zone(timezone_name), order, dates if order is None else None)
+    return Clock(None if timezone_name is None else zone(timezone_name), order, dates if order is None else None)
 
 
 Times = tuple[np.ndarray, np.ndarray | None]  # (n,) datetime64[ns] in UTC, NaT where refused; (n,) objects: "" or why

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import SolidError
+from ..processes import end_with
 
 I = TypeVar("I")
 ENGINES = ("here", "processes", "dask")
@@ -87,7 +86,7 @@ def _pool(engine: Engine) -> Iterator[tuple[Callable[..., Future[Any]], int]]:
     with _single_threaded():
         if engine.kind == "processes":
             context = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(engine.jobs, context, _end_with, (os.getpid(),)) as pool:
+            with ProcessPoolExecutor(engine.jobs, context, end_with, (os.getpid(),)) as pool:
                 yield pool.submit, engine.jobs
             return
         client = _client(engine)
@@ -100,17 +99,6 @@ def _pool(engine: Engine) -> Iterator[tuple[Callable[..., Future[Any]], int]]:
             client.close()
             if engine.scheduler is None:
                 client.cluster.close()
-
-
-def _end_with(parent: int) -> None:
-    """A worker whose parent was killed must not keep the machine busy: its run resumes when it is asked for again."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(PATIENCE)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _client(engine: Engine) -> Any:
