@@ -11,7 +11,7 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   cost);
 - the expensive network does not see tau and runs once per query, not fifty times per member;
 - laws are learned in units of a prior, the law that kriging with a fitted covariance gives the cell (`prior="none"`:
-  in standard deviations of the variable); docs/decisions.md has what that gains;
+  in standard deviations of the variable); docs/decisions.md says why;
 - at lead 0 the reading of a sensor is known and pinned in every member (within `obs_std` of it where readings have
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
   no bound, and its gradient would drown all others.

@@ -7,8 +7,8 @@ has exactly the table's 8,950,913 parameters; `paper-large` is the text's 36 M.
 
 What differs. The paper noises the dense field U^{t_o}; here x_0 is the target on M_o and zero elsewhere
 unless `oracle` is asked for (see denoising.py). M_i is one channel per variable, covariates are further
-channels. At the size `laptop` the network sees blocks of cells and answers with the velocity (denoising.py):
-after twelve minutes on one core the members of the other form still had twice the spread of the data. The last
+channels. At the size `laptop` the network sees blocks of cells and answers with the velocity (denoising.py),
+since after minutes on one core the members of the other form are still far too wide. The last
 layer starts at zero, so that training starts from an answer of 0. The lead is not an input, as in the paper:
 train one model per lead.
 """
