@@ -217,30 +217,47 @@ def _examples(
     seed: int,
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[Example]:
-    seconds = frames.seconds
-    ahead = {lead: frames.rows_at(seconds + lead * frames.every) for lead in leads}
-    for t in range(len(seconds)):
+    for t, o, lead in pairings(frames, splits, leads):
+        target = seen[o] if splits[o] == "test" else free[o]
+        source = free[t]
+        if lead == 0:
+            source = free[t] & ~_hidden(free[t].any(0), hide, (seed, "hide", int(frames.seconds[t])))
+            target = target & ~source
+        yield paired(frames, splits, t, o, lead, source, target)
+        if progress is not None:
+            progress(t + 1, len(splits))
+
+
+def pairings(frames: Frames, splits: np.ndarray, leads: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Source frame, target frame and lead of every pair; none over a gap, none that looks into a higher split."""
+    ahead = {lead: frames.rows_at(frames.seconds + lead * frames.every) for lead in leads}
+    for t in range(len(splits)):
         for lead in leads:
             o = int(ahead[lead][t])
-            if o < 0 or RANK[splits[t]] > RANK[splits[o]]:
-                continue
-            target = seen[o] if splits[o] == "test" else free[o]
-            source = free[t]
-            if lead == 0:
-                source = free[t] & ~_hidden(free[t].any(0), hide, (seed, "hide", int(seconds[t])))
-                target = target & ~source
-            yield Example(
-                *_readings(frames.values[t], source),
-                *_readings(frames.values[o], target),
-                lead=lead,
-                split=str(splits[o]),
-                time_source=float(seconds[t]),
-                time_target=float(seconds[o]),
-                frame_source=t,
-                frame_target=o,
-            )
-        if progress is not None:
-            progress(t + 1, len(seconds))
+            if o >= 0 and RANK[splits[t]] <= RANK[splits[o]]:
+                yield t, o, lead
+
+
+def paired(
+    frames: Frames,
+    splits: np.ndarray,  # (T,)
+    t: int,
+    o: int,
+    lead: int,
+    source: np.ndarray,  # (C, H, W) bool
+    target: np.ndarray,  # (C, H, W) bool
+) -> Example:
+    """The example of two frames and what is given and asked of them."""
+    return Example(
+        *_readings(frames.values[t], source),
+        *_readings(frames.values[o], target),
+        lead=lead,
+        split=str(splits[o]),
+        time_source=float(frames.seconds[t]),
+        time_target=float(frames.seconds[o]),
+        frame_source=t,
+        frame_target=o,
+    )
 
 
 def _hidden(read: np.ndarray, share: float, key: tuple[int | str, ...]) -> np.ndarray:  # (H, W) bool -> (H, W) bool

@@ -18,7 +18,7 @@ from ..channels import Channels
 from ..clock import EPOCH, local
 from ..covariates import Covariates, Past, Recipe, fit_recipe
 from ..errors import SolidError
-from ..frames import Frames
+from ..frames import Frames, paired, pairings
 from ..holdout import RANK, Holdout
 from ..pairstore import Example, PairStore, write_pairs
 from ..scaling import Scaling, transformed
@@ -100,23 +100,5 @@ def _examples(
     target: np.ndarray,  # (T, H, W) bool
     leads: Sequence[int],
 ) -> Iterator[Example]:
-    seconds = frames.seconds
-    ahead = {lead: frames.rows_at(seconds + lead * frames.every) for lead in leads}
-    for t in range(len(seconds)):
-        for lead in leads:
-            o = int(ahead[lead][t])
-            if o < 0 or RANK[splits[t]] > RANK[splits[o]]:
-                continue
-            given, asked = np.flatnonzero(source[t]), np.flatnonzero(target[o])
-            yield Example(
-                given,
-                frames.values[t].ravel()[given],
-                asked,
-                frames.values[o].ravel()[asked],
-                lead=lead,
-                split=str(splits[o]),
-                time_source=float(seconds[t]),
-                time_target=float(seconds[o]),
-                frame_source=t,
-                frame_target=o,
-            )
+    for t, o, lead in pairings(frames, splits, leads):
+        yield paired(frames, splits, t, o, lead, source[t][None], target[o][None])
