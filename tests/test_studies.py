@@ -5,6 +5,7 @@ import math
 import shutil
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,16 +14,17 @@ from solidfield.errors import SolidError
 from solidfield.models import MODELS, THE_NINE
 from solidfield.part import Part
 from solidfield.studies import measure as measuring
-from solidfield.studies.catalog import DENSITIES, LAMBDAS, STUDIES, all_cells, cells, fair, make, random, twelve
+from solidfield.studies.catalog import DENSITIES, LAMBDAS, STUDIES, TUNED, all_cells, cells, fair, make, random, twelve
 from solidfield.studies.cell import measured, path_of, read_result, rounded, write_result
 from solidfield.studies.data import pairs_of, scenes, truth_of
 from solidfield.studies.engine import Engine, spread
 from solidfield.studies.measure import last_quarter_gain, measure
 from solidfield.studies.run import chosen, run_cells
-from solidfield.studies.scale import LAPTOP, PAPER, SMOKE, scale
+from solidfield.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale
 from solidfield.worlds import write_truth
 
 HERE = random(0.10)
+RESULTS = Path(__file__).parents[1] / "results" / "studies"
 
 
 @pytest.fixture(scope="session")
@@ -102,9 +104,20 @@ def test_ablations_overlap_and_patterns_keep_counts():
     assert all(way.block == 4 for way in twelve(LAPTOP).values() if way.pattern == "block")
 
 
-def test_tables_compare_cells_of_one_budget():
+def test_tables_compare_cells_that_train_equally_long():
+    """A cell that takes a learning rate over has what the pilots of one that chooses leave."""
     for study in STUDIES:
-        assert len({cell.minutes for cell in cells(study, LAPTOP) if cell.minutes is not None}) == 1
+        trained = [cell for cell in cells(study, LAPTOP) if cell.minutes is not None]
+        pilots = [len(cell.rates) if len(cell.rates) > 1 else 0 for cell in trained]
+        left = [cell.minutes * (1 - PILOT * n) for cell, n in zip(trained, pilots, strict=True)]
+        assert len({round(minutes, 2) for minutes in left}) == 1
+
+
+def test_rates_that_are_taken_over_are_those_the_ten_percent_column_chose():
+    column = {cell.label: cell for cell in cells("forecasting", LAPTOP) if cell.scenario == random(0.10)}
+    for label, rate in TUNED["laptop"].items():
+        stored = read_result(column[label], RESULTS)
+        assert stored is None or stored["training"]["rate"] == rate, label
 
 
 def test_all_begins_with_the_ten_percent_column():
@@ -241,17 +254,21 @@ def test_an_interrupted_cell_resumes_to_the_same_bits(studied, tmp_path):
 
 
 def test_pilots_and_main_run_share_one_budget(studied, tmp_path, monkeypatch):
-    """Whatever the number of candidate rates, the steps add up to the cell's."""
+    """Whatever the number of candidate rates, the steps add up to the cell's; a rate taken over has no pilots."""
     seen = []
+    monkeypatch.setattr(measuring, "_prepared", lambda *_: (None, 6.0))
     monkeypatch.setattr(measuring, "_train", lambda cell, store, folder, config, *_: seen.append(config))
     monkeypatch.setattr(measuring, "read_json", lambda _: {"history": {"crps": 1.0, "seconds": 30.0}})
     monkeypatch.setattr(measuring, "_curve", lambda _: ([], 10.0))
     cell = replace(make(SMOKE, "solid", HERE), steps=1000, rates=(1e-3, 2e-3, 3e-3))
-    for budgeted in (cell, replace(cell, steps=None, minutes=5.0)):
+    timed = replace(cell, steps=None, minutes=5.0)
+    for budgeted in (cell, timed, replace(timed, rates=(1e-3,))):
         with pytest.raises(SolidError):  # nothing was trained, so there is no run to open
             measuring.tuned(budgeted, None, tmp_path, None)
     assert [config.steps for config in seen[:4]] == [80, 80, 80, 760]
-    assert [config.minutes for config in seen[4:]] == pytest.approx([0.4, 0.4, 0.4, 3.5])  # pilots took 30 s each
+    # Pilots took 30 s each, what was prepared 6.
+    assert [config.minutes for config in seen[4:8]] == pytest.approx([0.4, 0.4, 0.4, 3.4])
+    assert (seen[8].steps, seen[9].minutes) == (measuring.FEW_STEPS, pytest.approx(4.4))
     assert all(config.clock == "cpu" for config in seen)
 
 

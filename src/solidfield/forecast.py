@@ -69,6 +69,10 @@ class Forecaster(nn.Module, ABC):
         """Before training, once: estimate from training examples what the loss starts from; most have nothing to."""
         return None
 
+    def prepared(self) -> nn.Module | None:
+        """The part that `prepare` makes, so that runs on the same examples can share it."""
+        return None
+
     def conclude(self, held_out: Iterable[Pair]) -> None:
         """After training, once: estimate from held-out examples what the loss does not see; most have nothing to."""
         return None

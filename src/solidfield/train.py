@@ -97,6 +97,7 @@ def train(
     scaling: Scaling | None = None,  # fitted to the training readings unless given
     resume: bool = False,
     report: Callable[[Progress], None] | None = None,
+    ready: bool = False,  # the model comes prepared
 ) -> TrainResult:
     """Train into a new run folder, or resume one to its end.
 
@@ -118,7 +119,7 @@ def train(
     session = Session(fabric, store, scaling, config, run, held_out)
     with repeatable(document["threads"], fabric.device):
         fabric.to_device(model)
-        result, weights = _fit(session, model) if isinstance(model, Fitted) else _loop(session, model, report)
+        result, weights = _fit(session, model) if isinstance(model, Fitted) else _loop(session, model, report, ready)
         weights = _conclude(session, model, weights)
     history = {name: value for name, value in asdict(result).items() if name != "path"}
     by_first(fabric, folder.finish, run, weights, history)
@@ -153,11 +154,13 @@ def _fit(session: Session, model: Fitted) -> tuple[TrainResult, Mapping[str, Ten
     return TrainResult(session.run, 0, "fitted", crps, 0, pace.seconds), model.state_dict()
 
 
-def _prepare(session: Session, model: Forecaster) -> None:
+def prepare(
+    model: Forecaster, store: PairStore, scaling: Scaling, batch: int, device: torch.device = torch.device("cpu")
+) -> None:
     """Give a new model training examples for what its loss starts from."""
-    indices = session.store.split("train")
+    indices = store.split("train")
     chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), PREPARE_EXAMPLES)).astype(int)]
-    model.prepare(_batches(session, chosen))
+    model.prepare(_standardised(store, scaling, chosen, batch, device))
 
 
 def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -172,19 +175,24 @@ def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]
 
 
 def _batches(session: Session, indices: np.ndarray) -> Iterator[Pair]:
-    """Standardised examples in chunks, for what is estimated outside the loop."""
-    for start in range(0, len(indices), session.config.batch):
-        pair = session.store.batch(indices[start : start + session.config.batch])
-        yield session.scaling.standardise(pair).to(session.fabric.device)
+    return _standardised(session.store, session.scaling, indices, session.config.batch, session.fabric.device)
+
+
+def _standardised(
+    store: PairStore, scaling: Scaling, indices: np.ndarray, batch: int, device: torch.device
+) -> Iterator[Pair]:
+    """Examples in chunks, for what is estimated outside the loop."""
+    for start in range(0, len(indices), batch):
+        yield scaling.standardise(store.batch(indices[start : start + batch])).to(device)
 
 
 def _loop(
-    session: Session, model: Forecaster, report: Callable[[Progress], None] | None
+    session: Session, model: Forecaster, report: Callable[[Progress], None] | None, ready: bool
 ) -> tuple[TrainResult, Mapping[str, Tensor]]:
     fabric, store, config, run = session.fabric, session.store, session.config, session.run
     pace, saved = Pace(config), load_state(run / folder.STATE)
-    if saved is None:
-        _prepare(session, model)
+    if saved is None and not ready:
+        prepare(model, store, session.scaling, config.batch, fabric.device)
     average = copy.deepcopy(model).eval().requires_grad_(False)
     objectives = model.train().objectives()
     optimisers = [adamw(objective, config) for objective in objectives]

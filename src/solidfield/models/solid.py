@@ -109,6 +109,9 @@ class Solid(Forecaster):
         if self.prior is not None:
             self.prior.fit(batches)
 
+    def prepared(self) -> nn.Module | None:
+        return self.prior
+
     def encode(self, source: Source) -> tuple[Tensor, Tensor, Tensor]:  # (B, F, H, W), and (B, C, H, W) twice
         """The features of a query, and the location and scale in whose units its laws are."""
         query = query_channels(source, self.place, self.fill, self.spec.grid)

@@ -22,7 +22,7 @@ from ..checkpoint import Damaged, digest, read_json, replace
 from ..scenarios import Scenario, as_dict
 from .scale import Scale
 
-PROTOCOL = 1  # how `measure.py` tunes and trains; another number makes other keys, so old runs are never mixed in
+PROTOCOL = 2  # how `measure.py` tunes and trains; another number makes other keys, so old runs are never mixed in
 DIGITS = 5  # significant ones of a stored number: a tenth of a thousandth, far below every error bar
 
 

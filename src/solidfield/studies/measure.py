@@ -1,7 +1,8 @@
 """From a cell to its result: choose a learning rate, train, draw, judge, count what it cost.
 
 Every candidate rate has PILOT of the budget from the same initial weights; the one with the lowest validation CRPS
-has the rest. So each model tunes itself, and the total is the same for all. One thread, and CPU time as the clock, so
+has the rest. So each model tunes itself, and the total is the same for all. What a model estimates before its first
+step (`Forecaster.prepare`) is estimated once for all of them, and paid for. One thread, and CPU time as the clock, so
 that two cells side by side on two cores do not disturb each other's budget.
 """
 
@@ -15,32 +16,35 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..bench.record import provenance
 from ..bench.schemes import threads
-from ..checkpoint import read_json
+from ..checkpoint import State, load_state, read_json, save_state
 from ..config import TrainConfig
 from ..costs import ensemble_cost, pass_cost
 from ..ensemble import draw
 from ..errors import SolidError
 from ..evaluate import Judge, rival_ensemble
 from ..fields import Source
-from ..forecast import Fitted, Spec
+from ..forecast import Fitted, Forecaster, Spec
 from ..keys import key
 from ..models import build, model_class
 from ..pairs import PairStore
 from ..part import part_of
 from ..run import LOG, RUN, LoadedRun, load_run
-from ..train import Progress, train
+from ..scaling import Scaling
+from ..train import Progress, prepare, train
 from ..worlds import Truth
 from .cell import Cell
 from .data import Note, alone, pairs_of, scenes, truth_of
 from .judged import picture, rollout_scores, scores
+from .scale import PILOT
 
-PILOT = 0.08  # of the budget, for each candidate rate
+FEW_STEPS = 12  # of the only rate, to know its pace
 # By family: validations along a training run, and examples and members of one; fewer where drawing is dear.
-CURVE = {"diffusion": 8, "distribution": 10}
-VALIDATION = {"diffusion": (24, 4), "distribution": (32, 8)}
+CURVE = {"diffusion": 5, "distribution": 10}
+VALIDATION = {"diffusion": (16, 4), "distribution": (32, 8)}
 NOT_IN_PILOTS = {"solid": {"copula": "independent"}}  # fitted after training, and the CRPS of a cell does not see it
 FLAT = 0.02  # a curve is flat if its last quarter gains less than this share
 
@@ -104,28 +108,29 @@ def _trained(
 
 def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], LoadedRun]:
     """The account of the training, and the run that the best rate gave."""
-    pilots = _pilots(cell, store, folder, note)
-    best = min(pilots, key=lambda rate: pilots[rate]["crps"]) if pilots else cell.rates[0]
-    spent = sum(pilot["seconds"] for pilot in pilots.values())
+    prepared, spent = _prepared(cell, store, folder)
+    pilots = _pilots(cell, store, folder, prepared, note)
+    best = min(pilots, key=lambda rate: pilots[rate]["crps"])
+    spent += sum(pilot["seconds"] for pilot in pilots.values())
     left = _left(cell, spent, len(pilots))
-    step = pilots[best]["step_seconds"] if pilots else 0.1
+    step = pilots[best]["step_seconds"]
     expected = left["steps"] if "steps" in left else int(60 * left["minutes"] / step)
     points = CURVE.get(model_class(cell.model).family, 12)
     warmup = min(100, max(1, expected // 10))
     config = _config(cell, best, left, validate_every=max(10, expected // points), warmup=warmup)
     start, whole = time.process_time(), not (folder / "main").exists()
-    _train(cell, store, folder / "main", config, cell.options, note, f"training at rate {best:g}")
+    _train(cell, store, folder / "main", config, cell.options, prepared, note, f"training at rate {best:g}")
     with_rest = time.process_time() - start if whole else None  # a resumed run has no such number
     run = load_run(folder / "main")
     curve, speed = _curve(folder / "main" / LOG)
     account = {
-        "rates": {f"{rate:g}": pilots.get(rate, {}).get("crps") for rate in cell.rates},
+        "rates": {f"{rate:g}": pilots.get(rate, {}).get("crps") for rate in cell.rates if len(cell.rates) > 1},
         "rate": best,
         "steps": run.info["history"]["steps"],
         "examples": run.info["history"]["steps"] * config.batch,
         "cpu_seconds": run.info["history"]["seconds"],
         "cpu_seconds_with_what_follows": with_rest,  # a copula, for instance, is fitted when the weights are done
-        "cpu_seconds_of_pilots": spent,
+        "cpu_seconds_before": spent,  # of what was prepared, and of the pilots
         "cpu_seconds_per_example": None if speed is None else 1 / speed,
         "best_step": run.info["history"]["best_step"],
         "validation_crps": run.info["history"]["crps"],
@@ -136,17 +141,41 @@ def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tupl
     return account, run
 
 
-def _pilots(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> dict[float, dict[str, Any]]:
-    """By rate: validation CRPS, seconds, seconds a step; rates whose loss is not finite are left out."""
+def _prepared(cell: Cell, store: PairStore, folder: Path) -> tuple[dict[str, Tensor] | None, float]:
+    """What the model estimates before its first step, made once, and the seconds it took."""
+    model, place = _built(cell, store, cell.options), folder / "prepared"
+    part = model.prepared()
+    if part is None:
+        return None, 0.0
+    saved = load_state(place)
+    if saved is None:
+        start = time.process_time()
+        prepare(model, store, Scaling.fit(store, store.split("train")), cell.scale.batch)
+        state = State({"part": part.state_dict()}, {"seconds": time.process_time() - start})
+        save_state(place, 0, state)
+    else:
+        state = saved[1]
+    return dict(state.tensors["part"]), state.counters["seconds"]
+
+
+def _pilots(
+    cell: Cell, store: PairStore, folder: Path, prepared: dict[str, Tensor] | None, note: Note | None
+) -> dict[float, dict[str, Any]]:
+    """By rate: validation CRPS, seconds, seconds a step; rates whose loss is not finite are left out.
+
+    With one rate there is nothing to choose: a few steps tell how long one takes.
+    """
     found: dict[float, dict[str, Any]] = {}
     failure: SolidError | None = None
     options = cell.options | NOT_IN_PILOTS.get(cell.model, {})
-    budget = {"minutes": PILOT * cell.minutes} if cell.minutes else {"steps": _share(cell, PILOT)}
-    for place, rate in enumerate(cell.rates if len(cell.rates) > 1 else ()):
+    budget: dict[str, Any] = {"steps": FEW_STEPS}
+    if len(cell.rates) > 1:
+        budget = {"minutes": PILOT * cell.minutes} if cell.minutes else {"steps": _share(cell, PILOT)}
+    for place, rate in enumerate(cell.rates):
         run, stage = folder / f"pilot-{rate:g}", f"rate {rate:g} ({place + 1} of {len(cell.rates)})"
         config = _config(cell, rate, budget, validate_every=10**9, warmup=10)
         try:
-            _train(cell, store, run, config, options, note, stage)
+            _train(cell, store, run, config, options, prepared, note, stage)
         except SolidError as error:
             failure = error
             continue
@@ -160,7 +189,7 @@ def _pilots(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> di
 def _left(cell: Cell, spent: float, pilots: int) -> dict[str, Any]:
     """What the pilots have left of the budget."""
     if cell.minutes is None:
-        return {"steps": _share(cell, 1 - PILOT * pilots)}
+        return {"steps": _share(cell, 1 - PILOT * pilots) if pilots > 1 else cell.steps}
     return {"minutes": max(cell.minutes - spent / 60, PILOT * cell.minutes)}
 
 
@@ -193,15 +222,22 @@ def _train(
     folder: Path,
     config: TrainConfig,
     options: dict[str, Any],
+    prepared: dict[str, Tensor] | None,
     note: Note | None,
     stage: str,
 ) -> None:
+    model = _built(cell, store, options)
+    if (part := model.prepared()) is not None:
+        part.load_state_dict(prepared or {})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    resume, report = (folder / RUN).is_file(), _reporting(note, stage)
+    train(model, store, folder, config, options, resume=resume, report=report, ready=True)
+
+
+def _built(cell: Cell, store: PairStore, options: dict[str, Any]) -> Forecaster:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(cell.seed, "weights"))
-        model = build(cell.model, Spec(store.grid, len(store.variables)), options)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    resume = (folder / RUN).is_file()
-    train(model, store, folder, config, options, resume=resume, report=_reporting(note, stage))
+        return build(cell.model, Spec(store.grid, len(store.variables)), options)
 
 
 def _reporting(note: Note | None, stage: str) -> Callable[[Progress], None] | None:

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from ..errors import SolidError
 from ..plot.style import DPI
 from . import ablation, efficiency, forecasting, patterns, tuning, uncertainty
-from .catalog import all_cells
-from .scale import Scale
+from .catalog import TUNED, all_cells
+from .scale import PILOT, Scale
 from .shelf import Shelf
 
 STUDIES = (forecasting, tuning, efficiency, uncertainty, ablation, patterns)
@@ -89,9 +89,14 @@ def setup(shelf: Shelf) -> str:
         f"rate included; batch {scale.batch}; AdamW with a cosine; averaged weights; random shifts along the world's "
         f"symmetries; thinned sensors in half of the examples; {scale.scenes} test scenes, one a trajectory, with "
         "truth on the whole grid.",
-        f"- **Learning rate.** Each of {', '.join(f'{rate:g}' for rate in scale.rates)} (the adversarial games: "
-        f"{', '.join(f'{rate:g}' for rate in scale.rates_of('adversarial'))}) has 8 % of the budget from the same "
-        "initial weights; the one with the lowest validation CRPS has the rest.",
+        f"- **Learning rate.** At 10 % each of {_listed(scale.rates)} (the adversarial games: "
+        f"{_listed(scale.rates_of('adversarial'))}) has {100 * PILOT:g} % of the budget from "
+        "the same initial weights; the one with the lowest validation CRPS has the rest. "
+        + (
+            "Other cells take over the rate that their model chose at 10 % and train as long."
+            if TUNED.get(scale.name)
+            else ""
+        ),
         "- **Not equal.** Size and architecture (below 3 M parameters at laptop scale); how many steps fit into the "
         f"budget; members: {scale.members}, of diffusion models {scale.dear_members} (the fair CRPS does not depend "
         "on their number), of point forecasts one. `solid` fits its copula after the budget, from validation "
@@ -102,6 +107,10 @@ def setup(shelf: Shelf) -> str:
         f"- **Stored.** {len(stored)} of {len(every)} cells{_origin(stored)}.",
     ]
     return "\n".join(lines)
+
+
+def _listed(rates: tuple[float, ...]) -> str:
+    return ", ".join(f"{rate:g}" for rate in rates)
 
 
 def _origin(stored: list[dict[str, object]]) -> str:

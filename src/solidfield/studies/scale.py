@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import SolidError
 from ..worlds import NavierStokes
 
+PILOT = 0.08  # of a cell's budget, for each candidate learning rate
 RATES = {"adversarial": (5e-4, 1e-3, 2e-3)}  # the games stop working outside a narrow range
 
 
@@ -28,7 +29,7 @@ class Scale:
     members: int  # of an ensemble
     dear_members: int  # of one whose every member costs many passes; 19 or more span a 90 % interval
     size: str  # of the networks: a row of each model's own table
-    minutes: float | None  # CPU minutes of a cell
+    minutes: float | None  # CPU minutes of a cell that chooses its learning rate
     short: float | None  # ... of the ablations, which are compared among themselves only
     steps: int | None  # instead of minutes
     batch: int
@@ -38,6 +39,15 @@ class Scale:
 
     def rates_of(self, family: str) -> tuple[float, ...]:
         return RATES.get(family, self.rates) if len(self.rates) > 1 else self.rates
+
+    @property
+    def given(self) -> dict[str, float | int | None]:
+        """The budget of a cell that takes a rate over: what the pilots of the others leave."""
+        left = 1 - PILOT * len(self.rates)
+        return {
+            "minutes": None if self.minutes is None else round(self.minutes * left, 2),
+            "steps": None if self.steps is None else max(2, round(self.steps * left)),
+        }
 
     def about(self) -> dict[str, Any]:
         """What decides the data and the judging, as plain JSON."""
@@ -57,7 +67,7 @@ LAPTOP = Scale(
     members=50,
     dear_members=24,
     size="laptop",
-    minutes=3.0,
+    minutes=4.0,
     short=2.0,
     steps=None,
     batch=32,
