@@ -12,7 +12,8 @@ from scattered import some_frames
 from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.fit import choose_holdout, choose_transform, fit
-from solidfield.frames import as_frames
+from solidfield.frames import Frames, as_frames
+from solidfield.grid import Grid
 from solidfield.intake import frames_like, read_frames
 from solidfield.maps import open_maps
 from solidfield.pairstore import open_pairs
@@ -163,9 +164,13 @@ def test_transforms_and_holdouts_are_chosen_by_the_readings():
     assert choose_transform(5 + generator.random(1000))[0] == "none"
     for days, hours in ((40, 24.0), (10, 24.0), (5, 12.0)):
         times = np.datetime64("2023-01-01", "ns") + np.arange(24 * days + 1) * np.timedelta64(3600, "s")
-        holdout, why = choose_holdout(times)
-        assert holdout.hours == hours
-        assert bool(why) == (hours < 24)
+        for cells in (5, 60):
+            values = np.full((len(times), 1, 8, 10), np.nan, np.float32)
+            values.reshape(len(times), 80)[:, :cells] = 1.0
+            holdout, reasons = choose_holdout(Frames(values, times, Grid((8, 10)), ("pm",), ("",), 3600.0))
+            assert holdout.hours == hours
+            assert holdout.strangers == (0.1 if cells == 60 else 0.0)
+            assert len(reasons) == (hours < 24) + (cells == 60)
         assert set(holdout.splits(times)) == {"train", "validation", "test"}
 
 

@@ -44,6 +44,17 @@ def test_held_sensors_are_the_share_of_the_cells_with_readings():
     assert (Holdout(sensors=0.1, seed=1).cells(READ)["held_sensors"] != held).any()
 
 
+def test_strangers_are_others_than_what_tests():
+    held = Holdout(blocks=0.2, block=2, sensors=0.1, strangers=0.1).cells(READ)
+    assert set(held) == {"held_blocks", "held_sensors", "strangers"}
+    assert np.sum([mask.astype(int) for mask in held.values()], axis=0).max() == 1
+    assert not (held["strangers"] & ~READ).any()
+    free = READ & ~held["held_blocks"] & ~held["held_sensors"]
+    assert held["strangers"].sum() == round(0.1 * free.sum())
+    without = Holdout(blocks=0.2, block=2, sensors=0.1).cells(READ)
+    assert (without["held_sensors"] == held["held_sensors"]).all()
+
+
 @pytest.mark.parametrize("side", [2, 3, 5])
 def test_held_blocks_are_whole_and_hold_readings(side):
     held = Holdout(blocks=0.2, block=side, sensors=0.1).cells(READ)

@@ -99,6 +99,22 @@ def test_the_loss_at_a_gaussian_is_least_at_its_own_location():
     assert best < loss(0.6, 0.3)
 
 
+def test_the_gaussian_part_in_closed_form_changes_nothing_but_noise():
+    """Draw by draw, both forms of the likelihood weights differ by what does not depend on g."""
+    features, values, channel = torch.randn(40, 4), torch.randn(40), torch.zeros(40, dtype=torch.long)
+    differences = []
+    for scale in (0.0, 1.0, 3.0):
+        law = some_law("diffusion", channels=1)
+        law.out.weight.data *= scale
+        law.out.bias.data *= scale
+        losses = []
+        for law.closed in (True, False):
+            losses.append(law.loss(features, values, channel, torch_generator(8)))
+        differences.append(losses[0] - losses[1])
+    torch.testing.assert_close(differences[1], differences[0], atol=1e-3, rtol=1e-4)
+    torch.testing.assert_close(differences[2], differences[0], atol=1e-3, rtol=1e-4)
+
+
 def test_tables_equal_the_full_sampler():
     """The tabulated flow in theta is the probability flow that many DPM-Solver++ steps of the same denoiser follow."""
     law = some_law("diffusion", channels=1, steps=8)
@@ -121,7 +137,8 @@ def test_tables_equal_the_full_sampler():
 
 @pytest.mark.parametrize("name", LAWS)
 def test_a_skewed_law_is_learned(name):
-    """exp(z/2) is not Gaussian: its quantiles must come out within a few percent of its width."""
+    """exp(z/2) is not Gaussian: its quantiles must come out within a few percent of its width, and the loss, being a
+    likelihood, must come down to its entropy, log(sqrt(2 pi e) / 2), but for the constant that both leave out."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         law = LAWS[name](1)
@@ -137,7 +154,10 @@ def test_a_skewed_law_is_learned(name):
     z = torch.tensor([-1.28, -0.67, 0.0, 0.67, 1.28])
     with torch.no_grad():
         learned = interpolate(law.table(torch.ones(1, 1)), z[:, None, None])[:, 0, 0]
+        values = torch.exp(0.5 * torch.randn(20_000, generator=torch_generator(6))) - 1
+        loss = law.loss(torch.ones(20_000, 1), values, torch.zeros(20_000, dtype=torch.long), torch_generator(7))
     torch.testing.assert_close(learned, torch.exp(0.5 * z) - 1, atol=0.06, rtol=0)
+    assert float(loss.mean()) == pytest.approx(0.5 + math.log(0.5), abs=0.03)
 
 
 def test_nothing_is_read_but_the_cell_itself(law):

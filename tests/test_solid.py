@@ -6,6 +6,7 @@ import torch
 import contract
 from solidfield.fields import Pair, Source, Target
 from solidfield.keys import torch_generator
+from solidfield.laws import interpolate
 from solidfield.models.queries import coordinate_channels, in_patches
 from solidfield.models.solid import Solid
 from solidfield.noise import MemberNoise
@@ -21,7 +22,7 @@ def test_finite_on_any_grid(law, shape, wraps):
 
 
 def test_the_diffusion_law_learns_an_easy_world():
-    contract.learns_an_easy_world(Solid, steps=120, lr=5e-3, law="diffusion", prior="none")
+    contract.learns_an_easy_world(Solid, steps=150, lr=2e-3, law="diffusion", prior="none")
 
 
 def made(**options):
@@ -92,8 +93,36 @@ def test_concluding_gives_neighbours_the_dependence_they_show():
         return float(torch.corrcoef(torch.stack([z[:, 4, 4], z[:, 4, 6]]))[0, 1])
 
     before = neighbours()
-    model.conclude(pairs)
+    model.conclude(pairs, torch.zeros(1, *spec.grid.shape, dtype=torch.bool))
     assert neighbours() > max(0.8, before)
+
+
+def test_cells_that_nothing_taught_are_as_wide_as_strangers_ask():
+    """With targets twice as scattered as the laws say, at those cells alone, intervals there become twice as wide."""
+    spec = contract.make_spec()
+    model = contract.build(Solid, spec, copula="independent").eval()
+    pair = at_lead(contract.make_pair(spec, batch=64, seed=0), 1.0)
+    strange = torch.zeros(1, *spec.grid.shape, dtype=torch.bool)
+    strange[:, :, :4] = True
+    noise = torch.randn(pair.target.values.shape, generator=torch_generator(1)) * torch.where(strange, 2.0, 1.0)
+    with torch.no_grad():
+        features, location, scale = model.encode(pair.source)
+        table = model.law.table(features.movedim(1, -1).flatten(0, 2))
+        u = interpolate(table, noise.movedim(1, -1).flatten(0, 2)[None])[0]
+        values = location + scale * u.unflatten(0, (64, *spec.grid.shape)).movedim(-1, 1)
+    taught = Pair(pair.source, Target.of(values, torch.ones_like(pair.target.mask)))
+
+    def drawn():
+        return model.sample(pair.source, 100, MemberNoise(0, range(64), range(100)))
+
+    before = drawn()
+    model.conclude([taught], torch.zeros_like(strange))
+    assert torch.equal(drawn(), before)  # no such cells: nothing changes
+    model.conclude([taught], strange)
+    ratio = (drawn().std(0) / before.std(0)).mean(0)
+    assert float(model.stretch) == pytest.approx(2.0, rel=0.05)
+    torch.testing.assert_close(ratio[~strange], torch.ones_like(ratio[~strange]))
+    assert float(ratio[strange].mean()) == pytest.approx(2.0, rel=0.1)
 
 
 def test_patches_are_a_rearrangement():

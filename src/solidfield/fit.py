@@ -30,6 +30,7 @@ from .train import train
 
 SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
 SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts
+MANY_CELLS, STRANGERS = 40, 0.1  # from so many cells with readings on, such a share is met in validation only
 
 
 def fit(
@@ -97,8 +98,8 @@ def pair_frames(
             chosen[name], why = choose_transform(frames.values[:, c], name)
             say(why)
     if holdout is None:
-        holdout, why = choose_holdout(frames.times)
-        if why:
+        holdout, reasons = choose_holdout(frames)
+        for why in reasons:
             say(why)
     return frame_pairs(frames, path, transform=chosen if transform is None else transform, holdout=holdout, **options)
 
@@ -123,14 +124,24 @@ def _skewness(values: np.ndarray) -> float:
     return float((z**3).mean())
 
 
-def choose_holdout(times: np.ndarray) -> tuple[Holdout, str]:  # and why, in words, where there is something to say
-    """Days where the record has enough of them; shorter stretches of a shorter record."""
-    hours = float((times[-1] - times[0]) / np.timedelta64(1, "h"))
-    if hours >= 24 * SHORTEST or hours == 0:
-        return Holdout(), ""
-    stretch = hours / SHORTEST
-    why = f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
-    return replace(Holdout(), hours=stretch), why
+def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in words, where there is something to say
+    """Days where the record has enough of them, shorter stretches of a shorter record; strangers among many cells."""
+    hours = float((frames.times[-1] - frames.times[0]) / np.timedelta64(1, "h"))
+    cells = int(np.isfinite(frames.values).any((0, 1)).sum())
+    holdout, reasons = Holdout(), []
+    if 0 < hours < 24 * SHORTEST:
+        stretch = hours / SHORTEST
+        holdout = replace(holdout, hours=stretch)
+        reasons.append(
+            f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
+        )
+    if cells >= MANY_CELLS and (frames.grid.cells - cells) > 0:
+        holdout = replace(holdout, strangers=STRANGERS)
+        reasons.append(
+            f"{cells} cells have readings: {round(STRANGERS * cells)} are kept back to learn how wide to be where "
+            "there are none"
+        )
+    return holdout, reasons
 
 
 def build_for(store: PairStore, config: Config) -> Forecaster:

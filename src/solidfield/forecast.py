@@ -73,7 +73,11 @@ class Forecaster(nn.Module, ABC):
         """The part that `prepare` makes, so that runs on the same examples can share it."""
         return None
 
-    def conclude(self, held_out: Iterable[Pair]) -> None:
+    def conclude(
+        self,
+        held_out: Iterable[Pair],
+        never_supervised: Tensor,  # (C, H, W) bool: cells that no training target taught
+    ) -> None:
         """After training, once: estimate from held-out examples what the loss does not see; most have nothing to."""
         return None
 

@@ -6,7 +6,7 @@ target.
 
 A pair is of its target's split (`holdout.py`), and is made only if its source's frame may be seen there: a training
 target has training sources and a history of training frames, a test target may look back on everything before it.
-Held cells are targets of test pairs and nothing else.
+Held cells are targets of test pairs and nothing else, strangers of validation pairs and nothing else.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def frame_pairs(
         path,
         frames.grid,
         frames.variables,
-        _examples(frames, splits, seen, free, leads, hide, seed, progress),
+        _examples(frames, splits, _shown(seen, free, held), leads, hide, seed, progress),
         units=frames.units,
         step=frames.every,
         obs_std=frames.obs_std,
@@ -207,21 +207,25 @@ def _moving(
                 pasts[r] = pasts[r].read(values, free[t], now)
 
 
+def _shown(seen: np.ndarray, free: np.ndarray, held: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """By split, the readings that its targets show; what trains is also what sources show."""
+    strange = held.get("strangers", np.zeros(seen.shape[2:], dtype=bool))
+    return {"train": free, "validation": free | (seen & strange), "test": seen & ~strange}
+
+
 def _examples(
     frames: Frames,
     splits: np.ndarray,  # (T,)
-    seen: np.ndarray,  # (T, C, H, W) bool
-    free: np.ndarray,  # (T, C, H, W) bool: seen and not held
+    shown: Mapping[str, np.ndarray],  # by split, (T, C, H, W) bool
     leads: Sequence[int],
     hide: float,
     seed: int,
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[Example]:
     for t, o, lead in pairings(frames, splits, leads):
-        target = seen[o] if splits[o] == "test" else free[o]
-        source = free[t]
+        target, source = shown[str(splits[o])][o], shown["train"][t]
         if lead == 0:
-            source = free[t] & ~_hidden(free[t].any(0), hide, (seed, "hide", int(frames.seconds[t])))
+            source = source & ~_hidden(source.any(0), hide, (seed, "hide", int(frames.seconds[t])))
             target = target & ~source
         yield paired(frames, splits, t, o, lead, source, target)
         if progress is not None:

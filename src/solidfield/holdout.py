@@ -2,7 +2,8 @@
 
 Day n counts from 1 January 2023 in a local zone; it tests where n mod `days` = `day_offset`, validates where
 n mod `validation_days` = `validation_offset`, and trains otherwise. A held cell is never a source, and a target only of
-test examples: what is scored there was seen by nothing that was trained or conditioned on.
+test examples: what is scored there was seen by nothing that was trained or conditioned on. A stranger is the same for
+validation: a target of validation examples alone, it tells how wide a law must be where nothing was ever read.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ class Holdout:
     sensors: float = 0.0  # share of the cells with readings that are held for ever
     blocks: float = 0.0  # share of the map, in blocks that hold readings, that is held for ever
     block: int = 3  # side of a block in cells
+    strangers: float = 0.0  # share of the cells with readings that only validation targets show
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("sensors", "blocks"):
+        for name in ("sensors", "blocks", "strangers"):
             if not 0 <= getattr(self, name) < 1:
                 raise SolidError(f"holdout {name} = {getattr(self, name)} is a share; give 0 or more and less than 1")
         if min(self.days, self.validation_days) < 0 or 1 in (self.days, self.validation_days):
@@ -68,23 +70,33 @@ class Holdout:
     def cells(
         self,
         read: np.ndarray,  # (H, W) bool: cells that ever had a reading
-    ) -> dict[str, np.ndarray]:  # held_sensors, held_blocks: (H, W) bool, disjoint; only what is asked for
+    ) -> dict[str, np.ndarray]:  # held_sensors, held_blocks, strangers: (H, W) bool, disjoint; only what is asked for
         """The cells that are held for ever."""
         held: dict[str, np.ndarray] = {}
         blocks = np.zeros_like(read)
         if self.blocks > 0:
             blocks = _some_blocks(read, self.blocks, self.block, numpy_generator(self.seed, "held blocks"))
             held["held_blocks"] = blocks
-        if self.sensors > 0:
-            candidates = np.flatnonzero(read & ~blocks)
-            count = max(1, round(self.sensors * len(candidates)))
-            if count >= len(candidates):
-                raise SolidError(
-                    f"holding {count} of {len(candidates)} cells with readings leaves none to learn from; hold fewer"
-                )
-            chosen = numpy_generator(self.seed, "held sensors").permutation(candidates)[:count]
-            held["held_sensors"] = np.isin(np.arange(read.size), chosen).reshape(read.shape)
+        free = read & ~blocks
+        for name, share in (("held sensors", self.sensors), ("strangers", self.strangers)):
+            if share > 0:
+                chosen = _some_cells(free, share, numpy_generator(self.seed, name))
+                held[name.replace(" ", "_")], free = chosen, free & ~chosen
         return held
+
+
+def _some_cells(
+    free: np.ndarray,  # (H, W) bool
+    share: float,
+    generator: np.random.Generator,
+) -> np.ndarray:  # (H, W) bool
+    candidates = np.flatnonzero(free)
+    count = max(1, round(share * len(candidates)))
+    if count >= len(candidates):
+        raise SolidError(
+            f"holding {count} of {len(candidates)} cells with readings leaves none to learn from; hold fewer"
+        )
+    return np.isin(np.arange(free.size), generator.permutation(candidates)[:count]).reshape(free.shape)
 
 
 def _some_blocks(

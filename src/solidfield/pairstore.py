@@ -47,7 +47,8 @@ COLUMNS = {
     "lead": "<i4",
     "split": "|i1",
 }
-HELD = ("held_sensors", "held_blocks")  # (H, W) bool: never sources, targets of test examples only
+# (H, W) bool: never sources; targets of test examples only, of validation examples only
+HELD = ("held_sensors", "held_blocks", "strangers")
 Indices = Sequence[int] | np.ndarray
 
 
@@ -242,7 +243,7 @@ class PairStore:
 
     @cached_property
     def held(self) -> dict[str, np.ndarray]:  # name -> (H, W) bool, of HELD
-        """Cells that no training or validation example and no source has ever seen."""
+        """Cells that no source and no training example has ever seen."""
         return {name: self._array(name) for name in HELD if name in self.attributes["checksums"]}
 
     @cached_property

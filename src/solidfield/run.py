@@ -109,14 +109,18 @@ def describe(
     return json.loads(json.dumps(document))
 
 
+def never_supervised(store: PairStore, config: TrainConfig) -> Tensor:  # (C, H, W) bool
+    """The cells that no training target teaches, moved ones included."""
+    return torch.from_numpy(~_rolled(store.supervised(), store.shifts if config.shifts else (0, 0)))
+
+
 def start(path: Path, document: Document, store: PairStore, config: TrainConfig) -> Document:
     """Make the folder; one that holds anything but the pairs of this run is never written over."""
     if path.exists() and (not path.is_dir() or any(entry.name != PAIRS for entry in path.iterdir())):
         raise SolidError(f"{path} exists and is never written over; resume it or choose another folder")
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-    supervised = _rolled(store.supervised(), store.shifts if config.shifts else (0, 0))
-    cells = {"never_supervised": torch.from_numpy(~supervised)}
+    cells = {"never_supervised": never_supervised(store, config)}
     if store.grid.domain is not None:
         cells["domain"] = torch.as_tensor(store.grid.domain, dtype=torch.bool)
     if store.channels is not None:

@@ -170,7 +170,8 @@ def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]
     split = "train" if session.held_out is None else "validation"
     indices = store.split(split)
     chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
-    model.eval().conclude(_batches(session, chosen))
+    never = folder.never_supervised(store, session.config).to(session.fabric.device)
+    model.eval().conclude(_batches(session, chosen), never)
     return model.state_dict()
 
 

@@ -15,7 +15,6 @@ from ..covariates import Covariates
 from ..errors import SolidError
 from ..fit import build_for, choose_holdout, pair_frames, refuse_run
 from ..frames import as_frames
-from ..holdout import Holdout
 from ..intake import read_frames
 from ..pairs import PairStore, open_pairs
 from ..pairstore import is_pairs
@@ -61,6 +60,7 @@ def train(
     hold_days: Annotated[int | None, typer.Option(help="Every so many days one tests; 0: none.")] = None,
     hold_sensors: Annotated[float | None, typer.Option(help="Share of the cells with readings held out.")] = None,
     hold_blocks: Annotated[float | None, typer.Option(help="Share of the map held out in blocks.")] = None,
+    hold_strangers: Annotated[float | None, typer.Option(help="Share kept back to calibrate unread cells.")] = None,
     calendar: Annotated[str | None, typer.Option(help="hour,weekday,season; the first two by default.")] = None,
     no_calendar: Annotated[bool, typer.Option("--no-calendar", help="Do not tell the time.")] = False,
     history: Annotated[float | None, typer.Option(help="Hours to look back on each cell's last reading.")] = None,
@@ -99,7 +99,7 @@ def train(
         "above": drop_above,
     }
     pairing = {"transform": transform, "offset": offset, "leads": tuple(lead) if lead else None}
-    holding = {"days": hold_days, "sensors": hold_sensors, "blocks": hold_blocks}
+    holding = {"days": hold_days, "sensors": hold_sensors, "blocks": hold_blocks, "strangers": hold_strangers}
     telling = {
         "calendar": () if no_calendar else tuple(calendar.split(",")) if calendar else None,
         "history": 0.0 if no_history else history,
@@ -152,13 +152,13 @@ def make_pairs(
     variables = reading.get("variables")
     frames = as_frames(read_frames(inputs, say=say, **reading), variables)
     frames = replace(frames, timezone=reading.get("timezone") or frames.timezone)
-    holdout, why = choose_holdout(frames.times)
-    if why:
+    holdout, reasons = choose_holdout(frames)
+    for why in reasons:
         say(why)
     store = pair_frames(
         frames,
         out / PAIRS,
-        holdout=Holdout(**({"hours": holdout.hours} | holding)),
+        holdout=replace(holdout, **holding),
         covariates=covariates,
         say=say,
         **pairing,

@@ -14,14 +14,18 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   in standard deviations of the variable); docs/decisions.md says why;
 - at lead 0 the reading of a sensor is known and pinned in every member (within `obs_std` of it where readings have
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
-  no bound, and its gradient would drown all others.
+  no bound, and its gradient would drown all others;
+- where no training target ever was, z is stretched by what held-out readings at such cells ask for (`Holdout.strangers`
+  keeps some): coordinates and history tell the network which cell it looks at, so it is too sure of cells it never met.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import NormalDist
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +36,7 @@ from ..forecast import Forecaster, Spec
 from ..laws import LAWS, interpolate
 from ..nn.unet import UNet
 from ..noise import Noise
+from ..recalibrate import FEWEST, conformal_quantile
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width
 
@@ -43,11 +48,11 @@ class Solid(Forecaster):
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
         "smoke": {"base": 8, "multipliers": (1, 2), "blocks": 1, "attention_levels": (), "features": 16},
         "laptop": {
-            "base": 32,
+            "base": 16,
             "multipliers": (1, 2),
             "blocks": 1,
             "attention_levels": (),
-            "features": 32,
+            "features": 16,
             "patch": 2,
         },
         "paper": {
@@ -103,6 +108,10 @@ class Solid(Forecaster):
         )
         self.activate = nn.SiLU()
         self.law = LAWS[law](features, spec.channels, **(law_options or {}))
+        self.register_buffer("strange", torch.zeros(spec.channels, *spec.grid.shape, dtype=torch.bool))
+        self.register_buffer("stretch", torch.ones(()))
+        self.strange: Tensor  # (C, H, W) bool, the cells that no target taught
+        self.stretch: Tensor
         self.copula = make_copula(copula, spec.grid, spec.channels, features).requires_grad_(False)
 
     def prepare(self, batches: Iterable[Pair]) -> None:
@@ -138,23 +147,24 @@ class Solid(Forecaster):
         features, location, scale = self.encode(source)
         z = self.copula(source, features, noise)  # (K, B, C, H, W)
         table = self.law.table(features.movedim(1, -1).flatten(0, 2))  # (B * H * W, C, nodes)
-        flat = z.movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
+        flat = (z * self._widening()).movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
         u = interpolate(table, flat).unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
         return torch.where(pinned(source), source.values + self.obs_std * z, location + scale * u)
 
-    def conclude(self, held_out: Iterable[Pair]) -> None:
-        """Fit the copula to the latents of the observed targets of held-out examples."""
+    def _widening(self) -> Tensor:  # (C, H, W)
+        return torch.where(self.strange, self.stretch, 1.0)
+
+    def conclude(self, held_out: Iterable[Pair], never_supervised: Tensor) -> None:
+        """Stretch the laws of cells that nothing taught, then fit the copula to the latents of held-out targets."""
+        pairs = list(held_out)
+        self.strange.copy_(never_supervised)
+        self.stretch.fill_(self._asked_stretch(pairs))
         examples: list[Latents] = []
         together: list[Tensor] = []
         with torch.no_grad():
-            for pair in held_out:
-                features, location, scale = self.encode(pair.source)
-                features = features.movedim(1, -1)  # (B, H, W, F)
-                values = (pair.target.values - location) / scale
-                mask = pair.target.mask & ~pinned(pair.source)
-                b, c, y, x = mask.nonzero(as_tuple=True)
-                z = torch.zeros_like(pair.target.values)
-                z[b, c, y, x] = self.law.latent(features[b, y, x], values[b, c, y, x], c)
+            for pair in pairs:
+                features, mask, z = self._latents(pair)
+                z = z / self._widening()
                 together.append(z.movedim(1, -1)[mask.all(1)])
                 for row in range(len(pair)):
                     for channel in range(self.spec.channels):
@@ -172,6 +182,24 @@ class Solid(Forecaster):
         self.copula.fit(examples)
         self.copula.requires_grad_(False)
         self.copula.mixing.copy_(channel_mixing(together))
+
+    def _latents(self, pair: Pair) -> tuple[Tensor, Tensor, Tensor]:
+        """Features (B, H, W, F), the targets that are not pinned (B, C, H, W), and their latents there."""
+        features, location, scale = self.encode(pair.source)
+        features = features.movedim(1, -1)
+        values = (pair.target.values - location) / scale
+        mask = pair.target.mask & ~pinned(pair.source)
+        b, c, y, x = mask.nonzero(as_tuple=True)
+        z = torch.zeros_like(pair.target.values)
+        z[b, c, y, x] = self.law.latent(features[b, y, x], values[b, c, y, x], c)
+        return features, mask, z
+
+    @torch.no_grad()
+    def _asked_stretch(self, pairs: list[Pair]) -> float:
+        """What makes a central 90 % interval hold 90 % of the targets at cells that nothing taught; 1 without such."""
+        found = [z[mask & self.strange] for _, mask, z in map(self._latents, pairs)]
+        sizes = torch.cat([z.abs() for z in found]).cpu().numpy() if found else np.empty(0)
+        return 1.0 if len(sizes) < FEWEST else max(1.0, conformal_quantile(sizes, 0.9) / NormalDist().inv_cdf(0.95))
 
 
 def pinned(source: Source) -> Tensor:  # (B, C, H, W) bool

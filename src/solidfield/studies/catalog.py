@@ -27,7 +27,7 @@ OVERLAP = 0.5  # of the ablation: with disjoint masks lambda does nothing
 FILLINGS = ("none", "nearest", "rbf")
 FEW = 0.1  # of the training trajectories
 SIZES: dict[str, dict[str, dict[str, Any]]] = {  # beside the scale's own size; below 3 M parameters at laptop scale
-    "solid": {"small": {"base": 16, "features": 16}, "large": {"base": 64, "features": 64}},
+    "solid": {"small": {"base": 8, "features": 8}, "large": {"base": 32, "features": 32}},
     "unet": {"small": {"width": 16}, "large": {"width": 64}},
     "ffno": {"small": {"width": 24}, "large": {"width": 128}},
     "infty-diff": {"small": {"width": 10}, "large": {"width": 32}},
@@ -104,7 +104,8 @@ def make(
         options["periodic"] = True
     budget: dict[str, Any] = {"minutes": scale.minutes, "steps": scale.steps, "rates": scale.rates_of(family)}
     rate = TUNED.get(scale.name, {}).get(label.split(",")[0])
-    if rate is not None and not (scenario == random(0.10) and extra is None and fields.get("share", 1.0) == 1.0):
+    chooses = scenario == random(0.10) and extra is None and not short and fields.get("share", 1.0) == 1.0
+    if rate is not None and not chooses:
         budget = {**scale.given, "rates": (rate,)}
     if short:
         budget["minutes"] = scale.short
@@ -123,7 +124,7 @@ def forecasting(scale: Scale, strong: Sequence[str]) -> list[Cell]:
     column = [*ours[:3], *simple, *ours[3:], *(fair(name) for name in nine), *nine]
     at_10 = [make(scale, label, random(0.10)) for label in column]
     shown = [*OURS, *simple, *(fair(name) for name in strong)]
-    others = [make(scale, label, random(d)) for d in DENSITIES if d != 0.10 for label in shown]
+    others = [make(scale, label, random(d), short=True) for d in DENSITIES if d != 0.10 for label in shown]
     return at_10 + others
 
 
@@ -159,7 +160,7 @@ def _filling(fill: str) -> str:
 
 
 def patterns(scale: Scale, strong: Sequence[str]) -> list[Cell]:
-    return [make(scale, "solid", scenario) for scenario in twelve(scale).values()]
+    return [make(scale, "solid", scenario, short=True) for scenario in twelve(scale).values()]
 
 
 def twelve(scale: Scale) -> dict[str, Scenario]:

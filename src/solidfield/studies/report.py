@@ -77,7 +77,7 @@ def setup(shelf: Shelf) -> str:
     every = all_cells(scale)
     stored = [result for cell in every if (result := shelf.get(cell)) is not None]
     budget = f"{scale.minutes:g} CPU minutes of one thread" if scale.minutes else f"{scale.steps:,} steps"
-    short = f" ({scale.short:g} in the ablation)" if scale.short else ""
+    short = f" ({scale.short:g} at other densities and in studies 4 and 5)" if scale.short else ""
     tests, held = round(scale.test * scale.trajectories), round(scale.validation * scale.trajectories)
     lines = [
         f"- **World.** Navier-Stokes on a periodic box of side {world.side:.4g}, {world.cells} x {world.cells} "

@@ -30,7 +30,7 @@ class Scale:
     dear_members: int  # of one whose every member costs many passes; 19 or more span a 90 % interval
     size: str  # of the networks: a row of each model's own table
     minutes: float | None  # CPU minutes of a cell that chooses its learning rate
-    short: float | None  # ... of the ablations, which are compared among themselves only
+    short: float | None  # ... of tables that the 10 % column is not in: densities, lambda, filling, patterns
     steps: int | None  # instead of minutes
     batch: int
     block: int  # side of a block in cells: an eighth of the grid, as in the paper

@@ -51,10 +51,11 @@ class Shelf:
 
     def at(self, label: str, density: float = 0.10, **fields: Any) -> Result | None:
         """The cell of a model at a density of random sensors that differ from example to example."""
-        return self.get(make(self.scale, label, random(density), **fields))
+        return self.get(make(self.scale, label, random(density), **{"short": density != 0.10, **fields}))
 
     def under(self, label: str, scenario: Scenario) -> Result | None:
-        return self.get(make(self.scale, label, scenario))
+        """The cell of a model with sensors of any pattern, of the short budget."""
+        return self.get(make(self.scale, label, scenario, short=True))
 
 
 def crps(result: Result | None, region: str = "off") -> float | None:
