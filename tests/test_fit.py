@@ -10,14 +10,16 @@ from typer.testing import CliRunner
 
 from scattered import some_frames
 from solidfield import cli
+from solidfield.config import load_config
 from solidfield.errors import SolidError
-from solidfield.fit import choose_holdout, choose_transform, fit
-from solidfield.frames import Frames, as_frames
+from solidfield.fit import choose_holdout, choose_transform, fit, told_errors
+from solidfield.frames import Frames, as_frames, frame_pairs
 from solidfield.grid import Grid
 from solidfield.intake import frames_like, read_frames
 from solidfield.maps import open_maps
 from solidfield.pairstore import open_pairs
 from solidfield.predict import load
+from solidfield.scaling import Scaling
 
 MODEL = ("--model", "climatology", "--preset", "smoke")
 
@@ -208,3 +210,20 @@ def test_an_option_that_frames_would_ignore_is_refused(tmp_path):
     frames = some_frames()
     with pytest.raises(SolidError, match="'cell' does nothing"):
         read_frames(frames, cell="1km")
+
+
+def test_the_error_of_a_cell_reaches_a_model_that_can_use_it(tmp_path):
+    """In standard units: what two readings of a cell differ by, at a typical reading; an option of the user stays."""
+    frames = some_frames()
+    frames.attrs["obs_std"] = 0.2
+    store = frame_pairs(frames, tmp_path / "pairs", transform="none")
+    std = Scaling.fit(store, store.split("train")).std[0]
+    told = told_errors(store, load_config("smoke", ('model.name="solid"',)))
+    assert told.model.options["obs_std"] == pytest.approx(0.2 / std, rel=1e-3)
+    given = load_config("smoke", ('model.name="solid"', "model.options.obs_std=0.5"))
+    for config in (given, load_config("smoke", ('model.name="unet"', "model.options={}"))):
+        assert told_errors(store, config) == config
+    logs = Scaling((1.0,), (0.5,), ("log",), (0.0,), (1.0,))
+    typical, error = np.exp(1.0), 1e-4
+    rise = (np.log(typical + error) - np.log(typical)) / 0.5
+    assert logs.standard_error(error) == pytest.approx(rise, rel=1e-3)

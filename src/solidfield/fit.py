@@ -6,6 +6,7 @@ logarithms, holds days out, writes the pairs into the run folder and trains on t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +23,11 @@ from .frames import Frames, as_frames, frame_pairs
 from .holdout import Holdout
 from .intake import Readings, Say, read_frames
 from .keys import key
-from .models import build
+from .models import build, model_class
 from .pairstore import PairStore
 from .predict import Run, load
 from .run import PAIRS
+from .scaling import Scaling
 from .train import train
 
 SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
@@ -44,6 +46,7 @@ def fit(
     every: str | None = None,  # time step, such as "1h"
     timezone: str | None = None,  # of times without a zone of their own, and of the calendar
     variables: Sequence[str] | None = None,
+    units: str | None = None,  # of the values, where the readings do not say
     transform: str | None = None,  # "log", "none"; None: by the readings' skewness
     offset: float = 0.0,  # log(x + offset)
     holdout: Holdout | None = None,  # None: every fifth day tests, one in ten validates
@@ -57,7 +60,9 @@ def fit(
     named = (f'model.name="{model}"', f"train.minutes={minutes}", f"train.seed={seed}")
     config = load_config(preset, ("train.thin=0.5", *named, *settings))
     refuse_run(Path(out))
-    gridded = read_frames(readings, cell=cell, every=every, variables=variables, timezone=timezone, say=say)
+    gridded = read_frames(
+        readings, cell=cell, every=every, variables=variables, timezone=timezone, units=units, say=say
+    )
     frames = as_frames(gridded, variables)
     if timezone is not None:
         frames = replace(frames, timezone=timezone)
@@ -71,6 +76,7 @@ def fit(
         covariates=covariates,
         say=say,
     )
+    config = told_errors(store, config)
     train(build_for(store, config), store, out, config.train, config.model.options)
     return load(out)
 
@@ -142,6 +148,20 @@ def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in 
             "there are none"
         )
     return holdout, reasons
+
+
+def told_errors(store: PairStore, config: Config) -> Config:
+    """The configuration with the readings' error as the store knows it, for a model that can use it and was not told.
+
+    The error of a cell is what readings of one cell and time differ by (`readings/frames.py`).
+    """
+    name, options = config.model.name, config.model.options
+    takes = "obs_std" in inspect.signature(model_class(name)).parameters
+    if not takes or "obs_std" in options or store.obs_std == 0:
+        return config
+    error = Scaling.fit(store, store.split("train")).standard_error(store.obs_std)
+    model = config.model.model_copy(update={"options": {**options, "obs_std": float(f"{error:.4g}")}})
+    return config.model_copy(update={"model": model})
 
 
 def build_for(store: PairStore, config: Config) -> Forecaster:

@@ -32,12 +32,13 @@ def read_frames(
     timezone: str | None = None,  # of times without an offset
     columns: Mapping[str, str] | None = None,  # by role, where the usual names do not tell
     dates: str | None = None,
+    units: str | None = None,  # of the values, where the readings do not say
     like: xr.Dataset | None = None,  # cells and clock to fall into, see `frames_like`
     above: float | None = None,  # readings above are dropped, and counted
     say: Say | None = None,
 ) -> xr.Dataset:
     """Sparse frames on (time, y, x), NaN where nothing was read."""
-    asked = {"cell": cell, "every": every, "columns": columns, "dates": dates, "above": above}
+    asked = {"cell": cell, "every": every, "columns": columns, "dates": dates, "units": units, "above": above}
     useless = [name for name, value in asked.items() if value is not None]
     if isinstance(readings, xr.Dataset | xr.DataArray) and _is_gridded(readings):
         _refuse(useless, "these readings")
@@ -49,7 +50,7 @@ def read_frames(
             _refuse(useless, str(one))
             return frames
     say = say or (lambda words: None)
-    table = open_table(one, columns=columns, timezone=timezone, dates=dates)
+    table = open_table(one, columns=columns, timezone=timezone, units=units, dates=dates)
     if like is None and table.lattice is None and (cell is None or every is None):
         cell, every, why = suggest(table, cell, every)
         say(why)

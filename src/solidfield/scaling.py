@@ -7,6 +7,7 @@ reading that several examples share is counted as often as it appears.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
@@ -62,6 +63,16 @@ class Scaling:
     def physical_std(self) -> tuple[float, ...]:  # (C,)
         """The standard deviation of the readings themselves: what a score in physical units is divided by."""
         return self.physical or self.std
+
+    def standard_error(self, obs_std: float) -> float:
+        """An error of reading in physical units, in standard ones, at a typical reading; the mean over variables.
+
+        >>> Scaling((5.0,), (2.0,)).standard_error(1.0)
+        0.5
+        """
+        logs = [transform == "log" for transform in self.transforms] or [False] * len(self.mean)
+        slopes = [math.exp(-m) if log else 1.0 for m, log in zip(self.mean, logs, strict=True)]
+        return obs_std * sum(slope / std for slope, std in zip(slopes, self.std, strict=True)) / len(self.std)
 
     @overload
     def standardise(self, sparse: Source) -> Source: ...

@@ -5,6 +5,8 @@
     held-out sensors  a second store in which a tenth of the cells is never source nor training target, and another
                       tenth is met in validation only, to learn how wide to be at such cells; solid and kriging alone
 
+    without ...       held-out days again, solid alone, with one of its inputs left out (asked for: `ablate`)
+
 PM2.5 is modelled by its logarithm and scored in ug/m3. Solid and the UNet are told the calendar and the last reading of
 each cell within 24 hours; kriging, persistence and climatology know the source and their training examples.
 """
@@ -17,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..covariates import Covariates
 from ..datasets.kolkata import CREDIT, TIMEZONE, read_kolkata
 from ..frames import frame_pairs
 from ..holdout import Holdout
@@ -28,12 +31,20 @@ MODELS = ("solid", "unet", "kriging", "persistence", "climatology", "nearest")
 AT_SENSORS = ("solid", "kriging")
 DAYS = Holdout(timezone=TIMEZONE)
 PARTS = {"held-out days": DAYS, "held-out sensors": replace(DAYS, sensors=0.1, strangers=0.1)}
-MAIN = {"held-out days": "all", "held-out sensors": "held_sensors"}
+WITHOUT = {"without calendar": Covariates(calendar=()), "without history": Covariates(history=0.0)}
+MAIN = {"held-out sensors": "held_sensors"}  # else all
 
 
 def kolkata_pairs(data: Path, path: Path, part: str, leads: Sequence[int] = (0, 1)) -> PairStore:
     """The pairs of a part; validation days choose the weights."""
-    return frame_pairs(read_kolkata(data), path, leads=leads, holdout=PARTS[part], transform="log")
+    return frame_pairs(
+        read_kolkata(data),
+        path,
+        leads=leads,
+        holdout=PARTS.get(part, DAYS),
+        covariates=WITHOUT.get(part),
+        transform="log",
+    )
 
 
 def run_kolkata(
@@ -46,10 +57,13 @@ def run_kolkata(
     members: int = 100,
     scenes: int | None = None,  # None: all test examples
     jobs: int = 2,
+    ablate: bool = False,
     note: Note | None = None,
 ) -> dict[str, Any]:
     """Results by part; runs that are in `work` already are used again."""
     wanted = {"held-out days": list(models), "held-out sensors": [name for name in models if name in AT_SENSORS]}
+    if ablate:
+        wanted |= {part: ["solid"] for part in WITHOUT}
     tasks: list[Task] = []
     for part, names in wanted.items():
         if names:
@@ -65,5 +79,5 @@ def run_kolkata(
         "data": CREDIT,
         "minutes": minutes,
         "members": members,
-        "parts": {part: part_of(entries, "ug/m3", MAIN[part]) for part, entries in found.items()},
+        "parts": {part: part_of(entries, "ug/m3", MAIN.get(part, "all")) for part, entries in found.items()},
     }

@@ -45,6 +45,7 @@ def kolkata(
     members: Members = 100,
     scenes: Scenes = None,
     jobs: Jobs = 2,
+    ablate: Annotated[bool, typer.Option(help="Also train solid without calendar, and without history.")] = False,
     json: show.JsonOption = False,
 ) -> None:
     """PM2.5 in Kolkata, one hour ahead, every fifth day held out; a second part holds sensors out."""
@@ -59,6 +60,7 @@ def kolkata(
             members,
             scenes,
             jobs,
+            ablate,
             note=lambda what, done, total: update(done, total, what),
         )
     _tell(result, out, json)

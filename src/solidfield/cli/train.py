@@ -13,7 +13,7 @@ import xarray as xr
 from ..config import Config, load_config
 from ..covariates import Covariates
 from ..errors import SolidError
-from ..fit import build_for, choose_holdout, pair_frames, refuse_run
+from ..fit import build_for, choose_holdout, pair_frames, refuse_run, told_errors
 from ..frames import as_frames
 from ..intake import read_frames
 from ..pairs import PairStore, open_pairs
@@ -53,6 +53,7 @@ def train(
     columns: ColumnsOption = None,
     timezone: TimezoneOption = None,
     date_format: DatesOption = None,
+    units: Annotated[str | None, typer.Option(help="Of the values, where the file does not say.")] = None,
     drop_above: DropOption = None,
     transform: Annotated[str | None, typer.Option(help="log or none; by the readings' skewness if not given.")] = None,
     offset: Annotated[float | None, typer.Option(help="Of the logarithm: log(x + offset).")] = None,
@@ -96,6 +97,7 @@ def train(
         "columns": parse_columns(columns),
         "timezone": timezone,
         "dates": date_format,
+        "units": units,
         "above": drop_above,
     }
     pairing = {"transform": transform, "offset": offset, "leads": tuple(lead) if lead else None}
@@ -185,6 +187,7 @@ def open_fields(path: Path | None) -> xr.Dataset | None:
 
 def run_training(store: PairStore, out: Path, config: Config, resume: bool = False, quiet: bool = False) -> TrainResult:
     """Build the model of the configuration and train it, with a live bar."""
+    config = told_errors(store, config)
     model = build_for(store, config)
     about = f"{model.label()}, {model.parameter_count() / 1e6:.2g} M parameters"
     with show.progress("training", about, quiet) as update:
