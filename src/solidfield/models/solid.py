@@ -54,6 +54,7 @@ class Solid(Forecaster):
             "attention_levels": (),
             "features": 16,
             "patch": 2,
+            "dropout": 0.05,
         },
         "paper": {
             "base": 64,
