@@ -12,7 +12,7 @@ ROOT = Path(solidfield.__file__).parent
 # From the ground up. Rooms on one line are siblings and may not import one another, except inside a folder.
 LAYERS = [
     ["errors", "keys"],
-    ["grid", "config", "clock"],
+    ["grid", "config", "clock", "recalibrate"],
     ["fields", "noise", "masks", "schedule", "place", "holdout"],
     ["forecast", "scenarios", "ragged", "objective", "sample", "interpolate", "covariance", "readings"],
     ["channels", "intake"],
@@ -20,7 +20,9 @@ LAYERS = [
     ["pairs", "scaling", "metrics"],
     ["part", "calibration", "augment", "models", "covariates"],
     ["batches", "optimise", "scores", "ensemble", "run", "frames", "costs", "suspects", "hidden"],
-    ["plot", "validation", "maps", "pace", "processes", "recalibrate", "context", "datasets"],
+    ["plot", "validation", "maps", "pace", "processes", "context", "datasets"],
+    ["engine"],
+    ["shares"],
     ["train", "predict", "evaluate", "ask", "quality"],
     ["fit", "plot_readings", "report"],
     ["bench"],

@@ -206,6 +206,17 @@ def test_maps_hold_no_member_where_none_is_kept(folder):
         assert "pm_mean" in maps
 
 
+def test_an_ensemble_drawn_in_shares_is_the_same_ensemble(folder):
+    words = ("--at", "2023-03-03T08:00", "--timezone", "Asia/Kolkata", "--members", 10, "--steps", 2)
+    for engine in ("here", "processes"):
+        out = folder / f"{engine}.nc"
+        solid("predict", folder / "run", folder / "readings.csv", "--out", out, "--engine", engine, "--jobs", 2, *words)
+    with xr.open_dataset(folder / "here.nc") as here, xr.open_dataset(folder / "processes.nc") as shares:
+        assert here.sizes["member"] == 10
+        for name in here.data_vars:
+            np.testing.assert_allclose(shares[name], here[name], rtol=1e-4, atol=1e-4, err_msg=name)
+
+
 def test_an_option_that_frames_would_ignore_is_refused(tmp_path):
     frames = some_frames()
     with pytest.raises(SolidError, match="'cell' does nothing"):

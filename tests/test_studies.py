@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from solidfield.engine import Engine, spread
 from solidfield.errors import SolidError
 from solidfield.models import MODELS, THE_NINE
 from solidfield.part import Part
@@ -18,7 +19,6 @@ from solidfield.studies import measure as measuring
 from solidfield.studies.catalog import DENSITIES, LAMBDAS, STUDIES, TUNED, all_cells, cells, fair, make, random, twelve
 from solidfield.studies.cell import measured, path_of, read_result, rounded, write_result
 from solidfield.studies.data import pairs_of, scenes, truth_of
-from solidfield.studies.engine import Engine, spread
 from solidfield.studies.measure import last_quarter_gain, measure
 from solidfield.studies.run import chosen, run_cells
 from solidfield.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale

@@ -72,6 +72,7 @@ def draw(
     source: Source,  # physical units, N queries
     members: int,
     *,
+    first: int = 0,  # number of the first member: a share of a larger ensemble begins elsewhere
     steps: int = 1,
     later: Sequence[Source] = (),  # physical units, see `rollout`
     seed: int = 0,
@@ -99,8 +100,8 @@ def draw(
             scaling.standardise(query[rows]).map(lambda tensor: tensor.to(device)) for query in (source, *later)
         )
         states = _Members((members, rows.stop - rows.start, *shape), hold=keep_members or bool(quantiles))
-        for first in range(0, members, plan.members):
-            chosen = range(first, min(first + plan.members, members))
+        for begin in range(first, first + members, plan.members):
+            chosen = range(begin, min(begin + plan.members, first + members))
             noise = MemberNoise(seed, identities[rows], chosen, device)
             states.add(scaling.restore(rollout(model, part, noise, steps, ahead)).cpu().numpy())
         mean[rows], std[rows] = states.mean, states.std

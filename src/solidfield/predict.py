@@ -30,7 +30,8 @@ from .context import (
     read_new,
     rows_of,
 )
-from .ensemble import Summary, draw, summarise
+from .engine import Engine
+from .ensemble import draw, summarise
 from .errors import SolidError
 from .fields import Source
 from .intake import Readings
@@ -39,6 +40,7 @@ from .masks import distances_to_sensor
 from .pairs import PairStore
 from .recalibrate import Recalibration, fit_recalibration
 from .run import LoadedRun, load_run
+from .shares import draw_in_shares
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 RECALIBRATION_EXAMPLES, RECALIBRATION_MEMBERS = 200, 100
@@ -59,6 +61,7 @@ def predict(
     max_memory: float = 2.0,
     examples: Mapping[str, np.ndarray] | None = None,
     recalibration: Recalibration | None = None,
+    engine: Engine = Engine(),  # where members are drawn
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
     """Ensembles for these queries; all must ask for the same lead."""
@@ -67,20 +70,20 @@ def predict(
         raise SolidError(f"queries ask for leads {leads.tolist()}; predict one lead at a time")
     _check_lead(run, float(leads[0]))
     _check_readings(run, (source, *later))
-    summary: Summary = draw(
-        run.model,
-        run.scaling,
-        source,
-        members,
-        steps=steps,
-        later=later,
-        seed=seed,
-        queries=queries,
-        quantiles=quantiles,
-        keep_members=keep_members or recalibration is not None,
-        max_memory=max_memory,
-        progress=progress,
-    )
+    options: dict[str, Any] = {
+        "steps": steps,
+        "later": later,
+        "seed": seed,
+        "queries": queries,
+        "quantiles": quantiles,
+        "keep_members": keep_members or recalibration is not None,
+        "max_memory": max_memory,
+        "progress": progress,
+    }
+    if engine.kind == "here":
+        summary = draw(run.model, run.scaling, source, members, **options)
+    else:
+        summary = draw_in_shares(run, source, members, engine, **options)
     attributes = provenance(run, seed, members)
     if recalibration is not None and summary.members is not None:
         stretched = recalibration.apply(

@@ -13,6 +13,7 @@ from ..ask import exceedance, variables_of
 from ..clock import instant
 from ..config import PredictConfig, load_config
 from ..context import read_new
+from ..engine import Engine
 from ..errors import SolidError
 from ..maps import save_maps
 from ..pairs import PairStore, open_pairs
@@ -56,6 +57,9 @@ def predict(
     lead: Annotated[int | None, typer.Option(help="0 reconstructs, 1 forecasts.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same members.")] = None,
     max_memory: Annotated[float | None, typer.Option(help="GiB that drawing may take.")] = None,
+    engine: show.EngineOption = "here",
+    jobs: show.JobsOption = 1,
+    scheduler: show.SchedulerOption = None,
     recalibrate: Annotated[
         bool, typer.Option(help="Pairs: repair the spread on validation targets (marginal, labelled in the maps).")
     ] = False,
@@ -90,6 +94,7 @@ def predict(
         "quantiles": config.quantiles,
         "keep_members": keep_members or bool(above or where or area),  # every answer comes from members
         "max_memory": config.max_memory,
+        "engine": Engine(engine, jobs, scheduler),
     }
     if pairs:
         store = open_pairs(inputs[0])

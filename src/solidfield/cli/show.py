@@ -16,6 +16,9 @@ SetOption = Annotated[
     list[str],
     typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable."),
 ]
+EngineOption = Annotated[str, typer.Option(help="Where to work: here, processes, or dask: a cluster.")]
+JobsOption = Annotated[int, typer.Option(help="Processes, here or of a local cluster.")]
+SchedulerOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster; else a local one.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 LABEL = 12  # width of the first column, so that the verbs of the demo line up

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..config import WorldConfig, load_config
-from ..studies.engine import Engine, spread
+from ..engine import Engine, spread
 from ..worlds import GaussianWorld, NavierStokes, World, write_truth
 from . import show
 
@@ -22,9 +22,9 @@ def simulate(
     trajectories: Annotated[int | None, typer.Option(help="How many.")] = None,
     grid: Annotated[int | None, typer.Option(help="Cells along each axis.")] = None,
     seed: Annotated[int | None, typer.Option(help="Each trajectory is a function of (seed, its number).")] = None,
-    engine: Annotated[str, typer.Option(help="here, processes, or dask: a cluster.")] = "here",
-    jobs: Annotated[int, typer.Option(help="Processes, here or of a local cluster.")] = 1,
-    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster; else local.")] = None,
+    engine: show.EngineOption = "here",
+    jobs: show.JobsOption = 1,
+    scheduler: show.SchedulerOption = None,
     settings: show.SetOption = [],  # noqa: B006
     json: show.JsonOption = False,
 ) -> None:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from ..engine import Engine
 from ..errors import SolidError
 from ..studies.catalog import STRONG, STUDIES, all_cells, cells
 from ..studies.cell import Cell, read_result
-from ..studies.engine import Engine
 from ..studies.run import State, chosen, run_cells
 from ..studies.scale import scale as scale_of
 from . import show
@@ -23,8 +23,6 @@ ResultsOption = Annotated[Path, typer.Option(help="Folder of results, one JSON a
 OnlyOption = Annotated[str | None, typer.Option(metavar="PATTERN", help="Cells with this in their name; * and ? work.")]
 BudgetOption = Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin no further cell after this time.")]
 JobsOption = Annotated[int, typer.Option(help="Cells side by side, one thread each.")]
-EngineOption = Annotated[str, typer.Option(help="here, or dask: a cluster.")]
-SchedulerOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster; else a local one.")]
 StepsOption = Annotated[int | None, typer.Option(help="A trial: so many steps a cell, on few examples.")]
 StrongOption = Annotated[str, typer.Option(help="Rivals to ask at 4 and 40 %, too; comma-separated.")]
 ListOption = Annotated[bool, typer.Option("--list", help="Print the cells and whether they are stored; run nothing.")]
@@ -54,8 +52,8 @@ def _verb(study: str) -> Callable[..., None]:
         only: OnlyOption = None,
         budget: BudgetOption = None,
         jobs: JobsOption = 1,
-        engine: EngineOption = "here",
-        scheduler: SchedulerOption = None,
+        engine: show.EngineOption = "here",
+        scheduler: show.SchedulerOption = None,
         steps: StepsOption = None,
         strong: StrongOption = ",".join(STRONG),
         list_only: ListOption = False,

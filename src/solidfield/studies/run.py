@@ -15,8 +15,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from ..engine import Engine, spread
 from .cell import Cell, read_result, write_result
-from .engine import Engine, spread
 from .measure import measure
 
 SAY_EVERY = 1.0  # seconds between two words of a cell

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..errors import SolidError
-from ..processes import end_with
+from .errors import SolidError
+from .processes import end_with
 
 I = TypeVar("I")
 ENGINES = ("here", "processes", "dask")
