@@ -59,7 +59,7 @@ class InftyDiff(FieldDenoising):
             "steps": 5,
         },
         "laptop": {
-            "width": 20,
+            "width": 12,
             "sparse_blocks": 2,
             "embedding": 64,
             "multipliers": (1, 2, 4),

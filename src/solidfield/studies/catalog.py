@@ -29,8 +29,8 @@ FEW = 0.1  # of the training trajectories
 SIZES: dict[str, dict[str, dict[str, Any]]] = {  # beside the scale's own size; below 3 M parameters at laptop scale
     "solid": {"small": {"base": 8, "features": 8}, "large": {"base": 32, "features": 32}},
     "unet": {"small": {"width": 16}, "large": {"width": 64}},
-    "ffno": {"small": {"width": 24}, "large": {"width": 128}},
-    "infty-diff": {"small": {"width": 10}, "large": {"width": 32}},
+    "ffno": {"small": {"width": 16}, "large": {"width": 64}},
+    "infty-diff": {"small": {"width": 8}, "large": {"width": 20}},
 }
 # Chosen by the pilots of the 10 % column (its stored cells say so, and a test compares) and taken over by all others.
 TUNED: dict[str, dict[str, float]] = {"laptop": {}}
