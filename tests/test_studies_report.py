@@ -203,7 +203,7 @@ def test_the_order_of_fillings_is_compared_with_the_papers(tmp_path):
 
 def test_patterns_count_where_moving_sensors_help(tmp_path):
     for name, way in twelve(LAPTOP).items():
-        cell = make(LAPTOP, "solid", way)
+        cell = make(LAPTOP, "solid", way, short=True)
         write_result(cell, tmp_path, invented(cell, 0.2 if name.endswith("instance") else 0.3))
     text = patterns.words(Shelf(LAPTOP, tmp_path))
     assert "in 6 of 6 patterns" in text
