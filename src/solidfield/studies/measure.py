@@ -199,6 +199,8 @@ def _share(cell: Cell, share: float) -> int:
 
 def _config(cell: Cell, rate: float, budget: dict[str, Any], validate_every: int, warmup: int) -> TrainConfig:
     examples, members = VALIDATION.get(model_class(cell.model).family, (64, 8))
+    few = cell.scale.members  # of a trial
+    examples, members = min(examples, 2 * few), min(members, few)
     warmup = min(warmup, budget["steps"] - 1) if "steps" in budget else warmup
     return TrainConfig(
         **budget,
