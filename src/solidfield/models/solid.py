@@ -15,8 +15,8 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
 - at lead 0 the reading of a sensor is known and pinned in every member (within `obs_std` of it where readings have
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
   no bound, and its gradient would drown all others;
-- where no training target ever was, z is stretched by what held-out readings at such cells ask for (`Holdout.strangers`
-  keeps some): coordinates and history tell the network which cell it looks at, so it is too sure of cells it never met.
+- z is stretched where held-out targets ask for wider laws, never for narrower ones: a network that saw few days is too
+  sure of new ones, and coordinates and history make it too sure of cells it never met (`Holdout.strangers` keeps some).
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class Solid(Forecaster):
         self.activate = nn.SiLU()
         self.law = LAWS[law](features, spec.channels, **(law_options or {}))
         self.register_buffer("strange", torch.zeros(spec.channels, *spec.grid.shape, dtype=torch.bool))
-        self.register_buffer("stretch", torch.ones(()))
+        self.register_buffer("stretch", torch.ones(3))
         self.strange: Tensor  # (C, H, W) bool, the cells that no target taught
-        self.stretch: Tensor
+        self.stretch: Tensor  # of z at lead 0, ahead, and at strange cells
         self.copula = make_copula(copula, spec.grid, spec.channels, features).requires_grad_(False)
 
     def prepare(self, batches: Iterable[Pair]) -> None:
@@ -148,24 +148,25 @@ class Solid(Forecaster):
         features, location, scale = self.encode(source)
         z = self.copula(source, features, noise)  # (K, B, C, H, W)
         table = self.law.table(features.movedim(1, -1).flatten(0, 2))  # (B * H * W, C, nodes)
-        flat = (z * self._widening()).movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
+        flat = (z * self._widening(source)).movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
         u = interpolate(table, flat).unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
         return torch.where(pinned(source), source.values + self.obs_std * z, location + scale * u)
 
-    def _widening(self) -> Tensor:  # (C, H, W)
-        return torch.where(self.strange, self.stretch, 1.0)
+    def _widening(self, source: Source) -> Tensor:  # (B, C, H, W)
+        known = torch.where(source.lead > 0, self.stretch[1], self.stretch[0])[:, None, None, None]
+        return torch.where(self.strange, torch.maximum(known, self.stretch[2]), known)
 
     def conclude(self, held_out: Iterable[Pair], never_supervised: Tensor) -> None:
-        """Stretch the laws of cells that nothing taught, then fit the copula to the latents of held-out targets."""
+        """Stretch the laws as the latents of held-out targets ask, then fit the copula to them."""
         pairs = list(held_out)
         self.strange.copy_(never_supervised)
-        self.stretch.fill_(self._asked_stretch(pairs))
+        self.stretch.copy_(self._asked_stretch(pairs))
         examples: list[Latents] = []
         together: list[Tensor] = []
         with torch.no_grad():
             for pair in pairs:
                 features, mask, z = self._latents(pair)
-                z = z / self._widening()
+                z = z / self._widening(pair.source)
                 together.append(z.movedim(1, -1)[mask.all(1)])
                 for row in range(len(pair)):
                     for channel in range(self.spec.channels):
@@ -196,11 +197,19 @@ class Solid(Forecaster):
         return features, mask, z
 
     @torch.no_grad()
-    def _asked_stretch(self, pairs: list[Pair]) -> float:
-        """What makes a central 90 % interval hold 90 % of the targets at cells that nothing taught; 1 without such."""
-        found = [z[mask & self.strange] for _, mask, z in map(self._latents, pairs)]
-        sizes = torch.cat([z.abs() for z in found]).cpu().numpy() if found else np.empty(0)
-        return 1.0 if len(sizes) < FEWEST else max(1.0, conformal_quantile(sizes, 0.9) / NormalDist().inv_cdf(0.95))
+    def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (3,)
+        """What makes a central 90 % interval hold 90 % of the held-out targets of each kind; at least 1."""
+        sizes: list[list[Tensor]] = [[], [], []]
+        for pair in pairs:
+            _, mask, z = self._latents(pair)
+            ahead = (pair.source.lead > 0)[:, None, None, None]
+            for kind, where in zip(sizes, (~ahead & ~self.strange, ahead & ~self.strange, self.strange), strict=True):
+                kind.append(z[mask & where].abs())
+        return torch.tensor([_stretch(torch.cat(kind).cpu().numpy()) for kind in sizes])
+
+
+def _stretch(sizes: np.ndarray) -> float:  # (n,) of latents
+    return 1.0 if len(sizes) < FEWEST else max(1.0, conformal_quantile(sizes, 0.9) / NormalDist().inv_cdf(0.95))
 
 
 def pinned(source: Source) -> Tensor:  # (B, C, H, W) bool
