@@ -46,6 +46,7 @@ FEW_STEPS = 12  # of the only rate, to know its pace
 CURVE = {"diffusion": 5, "distribution": 10}
 VALIDATION = {"diffusion": (16, 4), "distribution": (32, 8)}
 NOT_IN_PILOTS = {"solid": {"copula": "independent"}}  # fitted after training, and the CRPS of a cell does not see it
+ROLLED = 4  # one scene in so many is rolled out: from the second step on every member is a query of its own
 FLAT = 0.02  # a curve is flat if its last quarter gains less than this share
 
 
@@ -55,7 +56,8 @@ def measure(cell: Cell, work: Path, command: str, note: Note | None = None) -> d
         truth = truth_of(cell, work, note)
         store = pairs_of(cell, truth, work, note)
         last = truth.frames - 1 - 2 * cell.rollout
-        chosen = scenes(store, cell.split, cell.scale.scenes, last)
+        count = cell.scale.scenes if cell.rollout == 1 else max(2, cell.scale.scenes // ROLLED)
+        chosen = scenes(store, cell.split, count, last)
         fitted = issubclass(model_class(cell.model), Fitted)
         result = _fitted(cell, store, truth, chosen) if fitted else _trained(cell, work, store, truth, chosen, note)
         return result | {"leaks": cell.leaks, "provenance": provenance(command, cell.seed)}
