@@ -17,7 +17,7 @@ and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to (x 
 Gaussian law g = 0 is exact and the flow is the identity; the head learns only what is not Gaussian. Levels are
 drawn uniformly in theta, which is where a cell of scale s has something to learn, whatever s is, in strata and with
 antithetic eps. Weighted by likelihood, 1 / (sin cos), the objective of g = 0 is that of N(m, s^2), known in closed
-form; only what g changes is left to sampling, and a law begins with the plain likelihood of a Gaussian:
+form; on request (`closed`) only what g changes is left to sampling:
 
     -log p(x) = -log N(x; m, s^2) + pi/2 E[ cot(theta) (g^2 - 2 zeta g) ],      theta ~ U(0, pi/2), eps ~ N(0, 1).
 """
@@ -139,7 +139,7 @@ class DiffusionLaw(Law):
         width: int = 64,
         levels: int = 4,  # noise levels per encoder pass; each with eps and -eps
         weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
-        closed: bool = True,  # with likelihood weights, take the Gaussian part in closed form; for ablation
+        closed: bool = False,  # with likelihood weights, take the Gaussian part in closed form; docs/heart.md compares
         steps: int = 8,  # of the flow, classical Runge-Kutta in theta
     ):
         super().__init__()
