@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from .errors import SolidError
 
 NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
-AT_ONCE = 64  # cells whose flow is run together: what it remembers fits into a cache, which is worth a factor of three
+AT_ONCE = 64  # cells whose flow is run together: what it remembers fits into a cache
 LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
 
 

@@ -1,7 +1,7 @@
 """`solid bench flow`: the schemes and kriging on turbulence, one step of 0.4 time units ahead, 10 % observed.
 
 The world is the laptop scale of the studies: a periodic box of side pi, 32 x 32 cells, random masks per example.
-Every scheme has the same wall time to train on both cores; kriging has the same training examples. Truth is opened
+Every scheme has the same CPU time of one thread to train; kriging has the same training examples. Truth is opened
 only to judge.
 """
 

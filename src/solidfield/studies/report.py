@@ -93,7 +93,7 @@ def setup(shelf: Shelf) -> str:
         f"{_listed(scale.rates_of('adversarial'))}) has {100 * PILOT:g} % of the budget from "
         "the same initial weights; the one with the lowest validation CRPS has the rest. "
         + (
-            "Other cells take over the rate that their model chose at 10 % and train as long."
+            "Other cells take over the rate that their model chose at 10 %; those of study 2 train as long as it did."
             if TUNED.get(scale.name)
             else ""
         ),
