@@ -18,7 +18,6 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from ..covariance import offsets
 from ..fields import Pair, Source
 from ..forecast import Spec
 from .kriging import Kriging
@@ -57,37 +56,43 @@ class Prior(nn.Module):
         lead: float,
         channel: int,
     ) -> tuple[Tensor, Tensor]:  # (B, H, W) mean and variance
-        height, width = mask.shape[1:]
+        shape = (mask.shape[1], mask.shape[2])
         covariance = self.kriging.covariance(channel)
-        kernel, field_mean = covariance.kernel, self.kriging.mean[channel]
+        base = self.kriging.mean[channel].to(values.dtype)
         count = int(mask.flatten(1).sum(1).max())
         site = mask.flatten(1).int().argsort(dim=1, descending=True, stable=True)[:, : max(count, 1)]  # (B, n)
-        rows, columns = (_tiles(n, count > MOST).to(mask.device) for n in (height, width))  # (T_y, t_y), (T_x, t_x)
-        site = _nearest(site, mask, rows, columns, kernel.shape) if count > MOST else site[:, None]  # (B, T, n)
-        known = mask.flatten(1)[:, None].expand(-1, site.shape[1], -1).gather(2, site)  # (B, T, n)
-        anomaly = (values.double() - field_mean).flatten(1)[:, None].expand(-1, site.shape[1], -1).gather(2, site)
+        rows, columns = (_tiles(n, count > MOST).to(mask.device) for n in shape)  # (T_y, t_y), (T_x, t_x)
+        around = covariance.kernel.shape
+        site = _nearest(site, mask, rows, columns, around) if count > MOST else site[:, None]  # (B, T, n)
+        reach = _reachable(covariance.kernel, shape), _reachable(covariance.at(lead).to(values.dtype), shape)
+        cells = _cells(rows, columns, shape)  # (T, t)
+        laws = [  # a query at a time, whose matrices fit into a cache
+            self._law((v - base).flatten(), known.flatten(), where, cells, reach)
+            for v, known, where in zip(values, mask, site, strict=True)
+        ]
+        mean, variance = (_assembled(torch.stack(part), rows, columns, shape) for part in zip(*laws, strict=True))
+        return mean + base, variance
 
-        place = torch.stack([site // width, site % width], dim=-1)  # (B, T, n, 2)
-        k = kernel.flatten()[offsets(place, place, kernel.shape)] * (known[..., None] & known[..., None, :])
-        k.diagonal(dim1=-2, dim2=-1).add_(self.kriging.obs_std**2 + JITTER * kernel[0, 0] + (~known).double())
+    def _law(
+        self,
+        anomaly: Tensor,  # (H * W,)
+        mask: Tensor,  # (H * W,) bool
+        site: Tensor,  # (T, n) flat cells whose readings a tile uses
+        cells: Tensor,  # (T, t) flat cells of the tiles
+        reach: tuple[Tensor, Tensor],  # (2 H - 1, 2 W - 1) covariances of the source time, and with the target's
+    ) -> tuple[Tensor, Tensor]:  # (T, t) mean and variance
+        known = mask[site]
+        k = _between(reach[0], site, site)
+        variance = k[0, 0, 0].to(anomaly.dtype)
+        if not bool(known.all()):
+            k = k * (known[..., None] & known[..., None, :])
+        k.diagonal(dim1=-2, dim2=-1).add_(self.kriging.obs_std**2 + JITTER * float(variance) + (~known).double())
         identity = torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
         inverse = torch.linalg.solve_triangular(torch.linalg.cholesky(k), identity, upper=False)  # L^-1
-        reading = (inverse @ (anomaly * known)[..., None]).to(values.dtype)  # (B, T, n, 1)
-
-        y = _steps(height, kernel.shape[0], rows).to(site.device)  # (T_y, H, t_y)
-        x = _steps(width, kernel.shape[1], columns).to(site.device)
-        tiles = torch.cartesian_prod(torch.arange(len(rows)), torch.arange(len(columns))).T.to(site.device)  # (2, T)
-        step_y = y[tiles[0][None, :, None], place[..., 0]]  # (B, T, n, t_y)
-        step_x = x[tiles[1][None, :, None], place[..., 1]]
-        cross = covariance.at(lead).to(values.dtype).flatten()
-        at = (step_y[..., None] * kernel.shape[1] + step_x[..., None, :]).flatten(-2)  # (B, T, n, cells of a tile)
-        half = inverse.to(values.dtype) @ (cross[at] * known[..., None])
-        mean = (half * reading).sum(-2)
-        variance = kernel[0, 0].to(values.dtype) - half.square().sum(-2)
-        return tuple(  # type: ignore[return-value]
-            _assembled(part, rows, columns, (height, width)) + base
-            for part, base in ((mean, field_mean.to(values.dtype)), (variance, 0.0))
-        )
+        inverse = inverse.to(anomaly.dtype) * known[..., None, :]
+        half = inverse @ _between(reach[1], site, cells)  # (T, n, t)
+        reading = inverse @ anomaly[site][..., None]  # (T, n, 1)
+        return (half * reading).sum(-2), variance - half.square().sum(-2)
 
 
 def _tiles(length: int, many: bool) -> Tensor:  # (T, t) cells of each tile along an axis; a last one may overhang
@@ -95,9 +100,25 @@ def _tiles(length: int, many: bool) -> Tensor:  # (T, t) cells of each tile alon
     return torch.arange(-(-length // size))[:, None] * size + torch.arange(size)
 
 
-def _steps(length: int, around: int, cells: Tensor) -> Tensor:  # (T, length, t)
-    """Steps on the torus from every place of an axis to the cells of each tile."""
-    return (cells[:, None, :].clamp(max=length - 1) - torch.arange(length, device=cells.device)[:, None]) % around
+def _cells(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:  # (T, t) flat cells of each tile
+    y, x = rows.clamp(max=shape[0] - 1), columns.clamp(max=shape[1] - 1)
+    return (y[:, None, :, None] * shape[1] + x[None, :, None, :]).flatten(2).flatten(0, 1)
+
+
+def _reachable(kernel: Tensor, shape: tuple[int, int]) -> Tensor:  # (2 H - 1, 2 W - 1)
+    """The covariance for every step between two cells of the grid, backward ones first."""
+    for axis, length in enumerate(shape):
+        steps = torch.arange(1 - length, length, device=kernel.device) % kernel.shape[axis]
+        kernel = kernel.index_select(axis, steps)
+    return kernel
+
+
+def _between(reach: Tensor, start: Tensor, end: Tensor) -> Tensor:  # (T, n), (T, m) -> (T, n, m)
+    """Covariances between flat cells: with rows as long as those of `reach`, a step is one difference."""
+    width = reach.shape[1] // 2 + 1
+    first, last = (cell + cell // width * (width - 1) for cell in (start, end))
+    step = last[:, None, :] - first[:, :, None] + reach.numel() // 2
+    return reach.flatten().index_select(0, step.flatten()).view_as(step)
 
 
 def _nearest(
