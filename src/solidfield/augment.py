@@ -3,8 +3,8 @@
 `roll` moves a whole example along a periodic axis by a multiple of the step under which the world is
 invariant (any number of cells where nothing depends on position, a period of the forcing where something
 does). `thin` hides sensors from the source, so that one model serves many densities and does not learn
-fixed masks by heart; the target is left alone. All randomness is the generator's, drawn on the CPU so that
-devices agree.
+fixed masks by heart; the target is left alone. `forget` hides the past of cells, too. All randomness is the
+generator's, drawn on the CPU so that devices agree.
 """
 
 from __future__ import annotations
@@ -93,9 +93,35 @@ def thin(
     return Source.of(source.values, mask, source.lead, source.covariates)
 
 
-def hide(pair: Pair, probability: float, most: float, generator: torch.Generator) -> Pair:
+def hide(pair: Pair, probability: float, most: float, generator: torch.Generator, past: int = 0) -> Pair:
     """Thin the sources of a batch. At lead 0 a hidden reading is of the target's own time: it becomes a target."""
     source = thin(pair.source, probability, most, generator)
-    known = pair.source.mask & ~source.mask & (source.lead == 0)[:, None, None, None]
+    hidden = pair.source.mask & ~source.mask
+    known = hidden & (source.lead == 0)[:, None, None, None]
     values = torch.where(known, pair.source.values, pair.target.values)
+    if past:
+        source = forget(source, hidden.any(dim=1), most, past, generator)
     return Pair(source, Target.of(values, pair.target.mask | known))
+
+
+def forget(
+    source: Source,
+    hidden: Tensor,  # (B, H, W) bool: cells whose reading was hidden
+    most: float,
+    past: int,  # how many of the last covariates tell of earlier readings
+    generator: torch.Generator,
+) -> Source:
+    """In half of the examples the hidden cells lose their past as well, and of all others a share in [0, most].
+
+    A cell without reading and without past is what the map mostly consists of; where sensors stand still no example
+    shows one, and the network would be as sure of it as of a cell it knows.
+    """
+    assert source.covariates is not None
+    device, (count, *shape) = hidden.device, hidden.shape
+    chosen = (torch.rand(count, generator=generator) < 0.5).to(device)[:, None, None]
+    share = most * torch.rand(count, generator=generator).to(device)[:, None, None]
+    lot = torch.rand(count, *shape, generator=generator).to(device)
+    gone = chosen & (hidden | (lot < share))
+    covariates = source.covariates.clone()
+    covariates[:, -past:] *= ~gone[:, None]
+    return Source.of(source.values, source.mask, source.lead, covariates)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .augment import hide, roll
 from .config import TrainConfig
+from .covariates import Recipe
 from .fields import OraclePair, Pair
 from .keys import numpy_generator, torch_generator
 from .pairs import PairStore
@@ -64,6 +65,7 @@ def batch_of_step(
     if config.thin > 0:
         pair = drawn.pair if isinstance(drawn, OraclePair) else drawn
         generator = torch_generator(config.seed, "thin", step, rank)
-        pair = hide(pair, config.thin, config.thin_most, generator)
+        past = Recipe.from_dict(store.recipe).past if store.recipe else 0
+        pair = hide(pair, config.thin, config.thin_most, generator, past)
         drawn = replace(drawn, pair=pair) if isinstance(drawn, OraclePair) else pair
     return drawn

@@ -84,8 +84,11 @@ class Recipe:
 
     @property
     def counts(self) -> tuple[int, int, int]:  # static, series, moving: as `channels.py` keeps them
-        past = 2 * len(self.variables) if self.history else 0
-        return len(self.static), 2 * len(self.calendar), len(self.dynamic) + past
+        return len(self.static), 2 * len(self.calendar), len(self.dynamic) + self.past
+
+    @property
+    def past(self) -> int:  # channels of the history: the last of `moving`
+        return 2 * len(self.variables) if self.history else 0
 
     @property
     def needs_time(self) -> bool:

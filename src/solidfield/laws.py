@@ -5,21 +5,20 @@ targets alone: it never needs a neighbour, so nothing off M_o is ever missing. T
 
 `MixtureLaw`: x ~ sum_j pi_j N(mu_j, s_j^2), by likelihood; z = Phi^{-1}(F(x)).
 
-`DiffusionLaw`: the paper's denoising objective (Eq. 2) for a denoiser that reads x_tau at its own cell only. A
-location m and a scale s of the cell precondition it: with x_tau = alpha x + sigma eps and tan(theta) = sigma /
-(alpha s),
+`DiffusionLaw`: the paper's denoising objective (Eq. 2) for a denoiser that reads x_tau at its own cell only, begun
+where a mixture ends. The mixture's own latent y of a value is nearly N(0, 1) by then; what is noised is y, and what is
+learned is how far it still is from normal. With tan(theta) = sigma / alpha,
 
-    v    = cos(theta) (x - m) / s + sin(theta) eps              the noised value in the cell's own units
-    zeta = cos(theta) eps - sin(theta) (x - m) / s              what is unknown, given v
+    v    = cos(theta) y + sin(theta) eps                        the noised latent, y_tau
+    zeta = cos(theta) eps - sin(theta) y                        what is unknown, given v
     eps  = sin(theta) v + cos(theta) zeta                       so  eps_hat = sin(theta) v + cos(theta) g(v, theta; f)
 
-and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to (x - m) / s = v at theta = 0. For a
-Gaussian law g = 0 is exact and the flow is the identity; the head learns only what is not Gaussian. Levels are
-drawn uniformly in theta, which is where a cell of scale s has something to learn, whatever s is, in strata and with
-antithetic eps. Weighted by likelihood, 1 / (sin cos), the objective of g = 0 is that of N(m, s^2), known in closed
-form; on request (`closed`) only what g changes is left to sampling:
+and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to v = y at theta = 0. Where the mixture is
+right g = 0 is exact and the flow is the identity. Levels are drawn uniformly in theta, in strata and with antithetic
+eps. Weighted by likelihood, 1 / (sin cos), the denoising objective is a likelihood, of which the mixture's share is
+known; only what g changes is left to sampling:
 
-    -log p(x) = -log N(x; m, s^2) + pi/2 E[ cot(theta) (g^2 - 2 zeta g) ],      theta ~ U(0, pi/2), eps ~ N(0, 1).
+    -log p(x) = -log mixture(x) + pi/2 E[ cot(theta) (g^2 - 2 zeta g) ],      theta ~ U(0, pi/2), eps ~ N(0, 1).
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from torch import Tensor, nn
 from .errors import SolidError
 
 NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
+SPARSE = 2  # of so many nodes one is moved by the flow, which is smooth; the others go along
 AT_ONCE = 64  # cells whose flow is run together: what it remembers fits into a cache
 LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
 
@@ -128,7 +128,7 @@ class MixtureLaw(Law):
 
 
 class DiffusionLaw(Law):
-    """A pointwise denoiser by the paper's objective, its one-dimensional flow tabulated."""
+    """A pointwise denoiser of a mixture's latents by the paper's objective, its one-dimensional flow tabulated."""
 
     name = "diffusion"
 
@@ -136,80 +136,69 @@ class DiffusionLaw(Law):
         self,
         features: int,
         channels: int = 1,
+        components: int = 3,  # of the mixture; with 1 the head learns all that is not Gaussian
         width: int = 64,
-        levels: int = 4,  # noise levels per encoder pass; each with eps and -eps
+        levels: int = 2,  # noise levels per encoder pass; each with eps and -eps
         weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
-        closed: bool = False,  # with likelihood weights, take the Gaussian part in closed form; docs/heart.md compares
-        steps: int = 8,  # of the flow, classical Runge-Kutta in theta
+        steps: int = 4,  # of the flow, classical Runge-Kutta in theta
     ):
         super().__init__()
         if weight not in ("likelihood", "paper"):
             raise SolidError(f"weight '{weight}' of the diffusion law: choose likelihood or paper")
-        self.channels, self.levels, self.weight, self.closed, self.steps = channels, levels, weight, closed, steps
-        self.base = nn.Sequential(nn.Linear(features, width), nn.SiLU(), nn.Linear(width, 2 * channels))
+        self.channels, self.levels, self.weight, self.steps = channels, levels, weight, steps
+        self.mixture = MixtureLaw(features, channels, components, width)
         self.condition = nn.Linear(features, channels * width)
         self.noisy = nn.Linear(5, width, bias=False)
         self.inner = nn.Linear(width, width)
         self.out = nn.Linear(width, 1)
-        nn.init.zeros_(self.out.weight)  # begin as a Gaussian law
+        nn.init.zeros_(self.out.weight)  # begin as the mixture
         nn.init.zeros_(self.out.bias)
 
-    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """m, s (P, C) and the conditioning of g (P, C, width)."""
-        m, raw = self.base(features).unflatten(-1, (self.channels, 2)).unbind(-1)
-        return m, LEAST_SCALE + F.softplus(raw), self.condition(features).unflatten(-1, (self.channels, -1))
+    def conditions(self, features: Tensor) -> Tensor:  # (P, C, width)
+        return self.condition(features).unflatten(-1, (self.channels, -1))
 
     def velocity(self, v: Tensor, theta: Tensor, condition: Tensor) -> Tensor:
         """g(v, theta; f); shapes (...) and (..., width)."""
         sin, cos = theta.sin(), theta.cos()
-        # tanh keeps the tails tame: far out, the law is the Gaussian that m and s describe.
+        # tanh keeps the tails tame: far out, the law is the mixture.
         noisy = torch.stack([v, torch.tanh(v), sin, cos, v * sin], dim=-1)
         hidden = F.silu(condition + self.noisy(noisy))
         # Without noise nothing is unknown and g = 0; built in, it also bounds what a likelihood's weights do to noise.
         return sin * self.out(F.silu(self.inner(hidden))).squeeze(-1)
 
-    def denoise(self, x_tau: Tensor, log_snr: Tensor, parts: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        """eps_hat for a value noised to this log-SNR: what `sample.py` calls, and what the loss compares with eps."""
-        m, s, condition = parts
-        alpha, sigma = log_snr.sigmoid().sqrt(), (-log_snr).sigmoid().sqrt()
-        theta = torch.atan2(sigma, alpha * s)
-        v = (x_tau - alpha * m) / torch.sqrt((alpha * s) ** 2 + sigma**2)
-        return theta.sin() * v + theta.cos() * self.velocity(v, theta, condition)
+    def denoise(self, y_tau: Tensor, log_snr: Tensor, condition: Tensor) -> Tensor:
+        """eps_hat for a latent noised to this log-SNR: what `sample.py` calls."""
+        theta = torch.atan2((-log_snr).sigmoid().sqrt(), log_snr.sigmoid().sqrt())
+        return theta.sin() * y_tau + theta.cos() * self.velocity(y_tau, theta, condition)
 
     def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
-        m, s, condition = (_pick(part, channel) for part in self.parts(features))
+        with torch.no_grad():
+            y = self.mixture.latent(features, values, channel)[:, None]
         strata = torch.arange(self.levels) + torch.rand(len(values), self.levels, generator=generator)
         theta = (0.5 * math.pi * strata / self.levels).clamp(0.02, 0.5 * math.pi - 0.02).to(values)  # (P, L)
         eps = torch.randn(len(values), self.levels, generator=generator).to(values)
         eps, theta = torch.stack([eps, -eps]), theta.expand(2, -1, -1)  # (2, P, L)
-        if self.weight == "likelihood" and self.closed:
-            u = (values - m) / s
-            wide = u[:, None]
-            g = self.velocity(theta.cos() * wide + theta.sin() * eps, theta, condition[:, None])
-            zeta = theta.cos() * eps - theta.sin() * wide
-            changed = (g * (g - 2 * zeta) / theta.tan()).mean(dim=(0, 2))
-            return s.log() + 0.5 * u**2 + 0.5 * math.pi * changed
-        log_snr = -2 * torch.log(s.detach()[:, None] * theta.tan())
-        alpha, sigma = log_snr.sigmoid().sqrt(), (-log_snr).sigmoid().sqrt()
-        error = eps - self.denoise(
-            alpha * values[:, None] + sigma * eps, log_snr, (m[:, None], s[:, None], condition[:, None])
-        )
-        weight = 1 / (theta.sin() * theta.cos()) if self.weight == "likelihood" else torch.ones_like(theta)
-        return 0.5 * math.pi * (weight * error**2).mean(dim=(0, 2))
+        sin, cos = theta.sin(), theta.cos()
+        g = self.velocity(cos * y + sin * eps, theta, _pick(self.conditions(features), channel)[:, None])
+        zeta = cos * eps - sin * y
+        weight = cos / sin if self.weight == "likelihood" else cos**2
+        changed = (weight * g * (g - 2 * zeta)).mean(dim=(0, 2))
+        return self.mixture.loss(features, values, channel, generator) + 0.5 * math.pi * changed
 
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
-        m, s, condition = (_pick(part, channel) for part in self.parts(features))
-        return self._flow((values - m) / s, condition, 0.0, 0.5 * math.pi)
+        y = self.mixture.latent(features, values, channel)
+        return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi)
 
     def table(self, features: Tensor) -> Tensor:
         return torch.cat([self._table(part) for part in features.split(AT_ONCE)])
 
     def _table(self, features: Tensor) -> Tensor:
-        m, s, condition = self.parts(features)
-        nodes = NODES.to(features).expand(*m.shape, -1)
-        v = self._flow(nodes, condition[..., None, :], 0.5 * math.pi, 0.0)
+        condition = self.conditions(features)
+        some = NODES[::SPARSE].to(features).expand(*condition.shape[:2], -1)
+        moved = self._flow(some, condition[..., None, :], 0.5 * math.pi, 0.0) - some
+        y = NODES.to(features) + F.interpolate(moved, len(NODES), mode="linear", align_corners=True)
         # The exact flow is monotone; rounding and a coarse step must not undo that.
-        return (m[..., None] + s[..., None] * v).cummax(-1).values
+        return interpolate(self.mixture.table(features), y.movedim(-1, 0)).movedim(0, -1).cummax(-1).values
 
     def _flow(self, v: Tensor, condition: Tensor, start: float, end: float) -> Tensor:
         h = (end - start) / self.steps

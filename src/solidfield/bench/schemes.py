@@ -53,8 +53,8 @@ SCHEMES = {
     for scheme in (
         Scheme("solid", "solid"),
         Scheme("solid-plain", "solid", {"prior": "none"}),
-        Scheme("solid-diffusion", "solid", {"law": "diffusion", "law_options": {"closed": True}}),
-        Scheme("solid-diffusion-sampled", "solid", {"law": "diffusion"}),
+        Scheme("solid-diffusion", "solid", {"law": "diffusion"}),
+        Scheme("solid-diffusion-gaussian", "solid", {"law": "diffusion", "law_options": {"components": 1}}),
         Scheme("solid-diffusion-paper", "solid", {"law": "diffusion", "law_options": {"weight": "paper"}}),
         Scheme("solid-diffusion-1", "solid", {"law": "diffusion", "law_options": {"levels": 1}}),
         Scheme("solid-independent", "solid", {"copula": "independent"}),
