@@ -1,9 +1,11 @@
 """Augmentation: a roll is torch.roll and nothing else; thinning only ever removes."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from solidfield.augment import hide, roll, thin
+from solidfield.augment import forget, hide, roll, thin
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.keys import torch_generator
 
@@ -135,3 +137,32 @@ def a_pair_of_both_leads() -> Pair:
     mask = torch.rand(2, 1, 8, 8, generator=generator) < 0.5
     values = torch.randn(2, 1, 8, 8, generator=generator)
     return Pair(Source.of(values, mask, torch.tensor([0.0, 1.0])), Target.of(values + 1, ~mask))
+
+
+def test_a_hidden_cell_loses_its_past_in_half_of_the_examples_and_nothing_else_is_lost():
+    count, past = 4000, 2
+    generator = torch_generator(2)
+    mask = torch.rand(count, 1, 4, 4, generator=generator) < 0.5
+    covariates = 1 + torch.rand(count, 3, 4, 4, generator=generator)
+    source = Source.of(torch.randn(mask.shape, generator=generator), mask, torch.ones(count), covariates)
+    hidden = (mask & (torch.rand(mask.shape, generator=generator) < 0.5))[:, 0]
+    result = forget(source, hidden, 0.5, past, torch_generator(3))
+    assert torch.equal(result.covariates[:, :-past], covariates[:, :-past])
+    kept = result.covariates[:, -past:] == covariates[:, -past:]
+    gone = result.covariates[:, -past:] == 0
+    assert (kept ^ gone).all()
+    assert torch.equal(gone[:, 0], gone[:, 1])  # the value and its weight go together
+    of_hidden = [gone[row, 0][hidden[row]] for row in range(count) if hidden[row].any()]
+    assert all(bool(lost.all()) or not bool(lost.any()) for lost in of_hidden)  # an example forgets or does not
+    forgetful = torch.stack([lost.any() for lost in of_hidden]).float().mean()
+    assert abs(float(forgetful) - 0.5) < 5 * 0.5 / len(of_hidden) ** 0.5
+    others = gone[:, 0][~hidden].float().mean()  # half of the examples, a share uniform in [0, 1/2]
+    assert abs(float(others) - 0.125) < 0.01
+
+
+def test_readings_are_hidden_alike_with_and_without_a_past():
+    pair = a_pair_of_both_leads()
+    told = replace(pair, source=replace(pair.source, covariates=torch.ones(2, 3, 8, 8)))
+    without, within = hide(pair, 1.0, 0.9, torch_generator(0)), hide(told, 1.0, 0.9, torch_generator(0), past=2)
+    assert torch.equal(without.source.mask, within.source.mask)
+    assert torch.equal(without.target.values, within.target.values)
