@@ -23,7 +23,7 @@ from ..forecast import Spec
 from .kriging import Kriging
 
 MOST = 128  # readings of a query up to which every cell uses them all ...
-TILE, NEAREST = 4, 48  # ... else tiles of so many cells a side use the nearest
+TILE, NEAREST = 8, 64  # ... else tiles of so many cells a side use the nearest
 JITTER = 1e-5  # of the variance, added to K
 LEAST_SPREAD = 0.02  # standardised: where a sensor is, s would be 0 and u undefined
 
