@@ -5,6 +5,8 @@ import torch
 
 import contract
 from solidfield.fields import Pair, Source, Target
+from solidfield.forecast import Spec
+from solidfield.grid import Grid
 from solidfield.keys import torch_generator
 from solidfield.laws import interpolate
 from solidfield.models.queries import coordinate_channels, in_patches
@@ -139,9 +141,17 @@ def test_patches_are_a_rearrangement():
 
 
 def test_coordinates_tell_cells_apart_and_wrap_where_the_grid_does():
-    closed = coordinate_channels(contract.make_spec(periodic=False).grid).flatten(1)
-    wrapped = coordinate_channels(contract.make_spec(periodic=True).grid)
+    closed = coordinate_channels(contract.make_spec(periodic=False)).flatten(1)
+    wrapped = coordinate_channels(contract.make_spec(periodic=True))
     assert len(torch.unique(closed, dim=1).T) == closed.shape[1]
     step_inside = (wrapped[:, 1] - wrapped[:, 0]).norm()
     step_across = (wrapped[:, 0] - wrapped[:, -1]).norm()
     torch.testing.assert_close(step_inside, step_across)
+
+
+def test_coordinates_tell_nothing_along_an_axis_on_which_the_world_repeats_itself():
+    box = Grid.box(32, 16, 1.0)
+    for shifts, cells in (((0, 0), 32 * 16), ((16, 0), 16), ((0, 1), 32)):
+        told = torch.unique(coordinate_channels(Spec(box, shifts=shifts)).flatten(1).T.round(decimals=4), dim=0)
+        assert len(told) == cells
+    assert len(coordinate_channels(Spec(box, shifts=(16, 1)))) == 0

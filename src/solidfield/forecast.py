@@ -26,6 +26,7 @@ class Spec:
     grid: Grid
     channels: int = 1  # variables predicted jointly
     covariates: int = 0  # extra input channels known everywhere
+    shifts: tuple[int, int] = (0, 0)  # cells along (y, x) after which the world repeats itself; 0: it does not
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ class PairStore:
 
     def spec(self) -> Spec:
         """What a model must know to be built for these pairs."""
-        return Spec(self.grid, len(self.variables), sum(self.attributes.get("covariates", ())))
+        return Spec(self.grid, len(self.variables), sum(self.attributes.get("covariates", ())), self.shifts)
 
     @cached_property
     def held(self) -> dict[str, np.ndarray]:  # name -> (H, W) bool, of HELD

@@ -81,6 +81,7 @@ def describe(
         "variables": list(store.variables),
         "units": list(store.units),
         "covariates": model.spec.covariates,
+        "shifts": list(model.spec.shifts),
         "leads": sorted(int(lead) for lead in store.leads),
         "step": float(store.step),
     }
@@ -216,7 +217,8 @@ def load_run(path: Path | str) -> LoadedRun:
     cells = read_tensors(path / CELLS, info["files"][CELLS])
     domain = cells["domain"].numpy() if "domain" in cells else None
     grid = Grid.from_dict(data["grid"], domain)
-    spec = Spec(grid, len(data["variables"]), data["covariates"])
+    shifts = data.get("shifts", (0, 0))
+    spec = Spec(grid, len(data["variables"]), data["covariates"], (shifts[0], shifts[1]))
     with torch.random.fork_rng(devices=[]):  # its initial weights are thrown away: disturb nobody's stream
         model = build(info["model"]["name"], spec, info["model"]["options"])
     weights = read_tensors(path / WEIGHTS, info["files"][WEIGHTS])

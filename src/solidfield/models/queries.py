@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..errors import SolidError
@@ -59,15 +59,26 @@ def in_patches(network: Callable[[Tensor], Tensor], x: Tensor, patch: int) -> Te
     return y[..., :height, :width]
 
 
-def coordinate_channels(grid: Grid) -> Tensor:  # (E, H, W)
-    """Where a cell is: waves of 1, 2 and 4 periods along an axis that wraps, a ramp from -1 to 1 along another."""
-    channels: list[Tensor] = []
-    for axis, (n, wraps) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
+def silence(stem: nn.Conv2d, first: int, count: int, patch: int) -> None:
+    """Let some of the inputs say nothing until it is learned what they say; at first they would drown the readings."""
+    with torch.no_grad():
+        stem.weight[:, first * patch**2 : (first + count) * patch**2] = 0
+
+
+def coordinate_channels(spec: Spec) -> Tensor:  # (E, H, W)
+    """Where a cell is: a ramp from -1 to 1 along an axis that ends, waves of 1, 2 and 4 periods along one that wraps.
+
+    Along an axis on which the world repeats itself there is nothing to tell: position is noise there or nearly so, and
+    learning to ignore it takes long (docs/decisions.md).
+    """
+    channels: list[Tensor] = [torch.zeros(0, *spec.grid.shape)]
+    for axis, (n, wraps) in enumerate(zip(spec.grid.shape, spec.grid.periodic, strict=True)):
         position = torch.arange(n) / n
-        if wraps:
-            waves = [f(2 * math.pi * k * position) for k in (1, 2, 4) for f in (torch.sin, torch.cos)]
-        else:
+        if spec.shifts[axis]:
+            continue
+        waves = [f(2 * math.pi * k * position) for k in (1, 2, 4) for f in (torch.sin, torch.cos)]
+        if not wraps:
             waves = [2 * (position + 0.5 / n) - 1]
-        shape = (n, 1) if axis == 0 else (1, n)
-        channels += [wave.reshape(shape).expand(grid.shape) for wave in waves]
-    return torch.stack(channels).float()
+        shape = (1, n, 1) if axis == 0 else (1, 1, n)
+        channels += [wave.reshape(shape).expand(1, *spec.grid.shape) for wave in waves]
+    return torch.cat(channels).float()

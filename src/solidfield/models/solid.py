@@ -38,7 +38,7 @@ from ..nn.unet import UNet
 from ..noise import Noise
 from ..recalibrate import FEWEST, conformal_quantile
 from .prior import Prior
-from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width
+from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
 
 
 class Solid(Forecaster):
@@ -91,7 +91,7 @@ class Solid(Forecaster):
         if prior not in ("kriging", "none"):
             raise SolidError(f"unknown prior '{prior}'; choose kriging or none")
         self.lam, self.obs_std, self.patch, self.fill = lam, obs_std, patch, check_fill(fill)
-        place = coordinate_channels(spec.grid) if coordinates else torch.zeros(0, *spec.grid.shape)
+        place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         self.prior = Prior(spec, obs_std) if prior == "kriging" else None
@@ -107,6 +107,7 @@ class Solid(Forecaster):
             time=False,
             periodic=spec.grid.periodic,
         )
+        silence(self.encoder.stem, 2 * spec.channels + 1, len(place), patch)
         self.activate = nn.SiLU()
         self.law = LAWS[law](features, spec.channels, **(law_options or {}))
         self.register_buffer("strange", torch.zeros(spec.channels, *spec.grid.shape, dtype=torch.bool))

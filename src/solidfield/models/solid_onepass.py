@@ -24,7 +24,7 @@ from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
 from ..nn.unet import UNet
 from ..noise import Noise
-from .queries import coordinate_channels, in_patches, query_channels, query_width
+from .queries import coordinate_channels, in_patches, query_channels, query_width, silence
 
 
 class SolidOnepass(Forecaster):
@@ -55,7 +55,7 @@ class SolidOnepass(Forecaster):
     ):
         super().__init__(spec)
         self.noises, self.members, self.scales, self.alpha, self.patch = noises, members, scales, alpha, patch
-        place = coordinate_channels(spec.grid) if coordinates else torch.zeros(0, *spec.grid.shape)
+        place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         self.generator = UNet(
@@ -69,6 +69,7 @@ class SolidOnepass(Forecaster):
             time=False,
             periodic=spec.grid.periodic,
         )
+        silence(self.generator.stem, noises + 2 * spec.channels + 1, len(place), patch)
 
     def fields(self, source: Source, white: Tensor) -> Tensor:  # (K, B, noises, H, W) -> (K, B, C, H, W)
         query = query_channels(source, self.place).expand(len(white), -1, -1, -1, -1)

@@ -26,7 +26,7 @@ from ..fields import Source
 from ..forecast import Spec
 from ..nn.unet import UNet
 from .denoising import Denoising
-from .queries import check_fill, coordinate_channels, in_patches, readings
+from .queries import check_fill, coordinate_channels, in_patches, readings, silence
 from .regression import known_channels
 
 
@@ -72,7 +72,7 @@ class SolidPaper(Denoising):
         if periodic not in (False, "auto"):
             raise SolidError(f"periodic={periodic!r}: choose false (zeros beyond the edge) or 'auto' (the grid's axes)")
         self.patch, self.fill = patch, check_fill(fill)
-        place = coordinate_channels(spec.grid) if coordinates else torch.zeros(0, *spec.grid.shape)
+        place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         self.net = UNet(
@@ -85,6 +85,7 @@ class SolidPaper(Denoising):
             dropout=dropout,
             periodic=spec.grid.periodic if periodic else (False, False),
         )
+        silence(self.net.stem, 3 * spec.channels + spec.covariates, len(place), patch)
         for p in self.net.head.parameters():
             nn.init.zeros_(p)
 

@@ -27,7 +27,7 @@ from ..ensemble import draw
 from ..errors import SolidError
 from ..evaluate import Judge, rival_ensemble
 from ..fields import Source
-from ..forecast import Fitted, Forecaster, Spec
+from ..forecast import Fitted, Forecaster
 from ..keys import key
 from ..models import build, model_class
 from ..pairs import PairStore
@@ -241,7 +241,7 @@ def _train(
 def _built(cell: Cell, store: PairStore, options: dict[str, Any]) -> Forecaster:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(cell.seed, "weights"))
-        return build(cell.model, Spec(store.grid, len(store.variables)), options)
+        return build(cell.model, store.spec(), options)
 
 
 def _reporting(note: Note | None, stage: str) -> Callable[[Progress], None] | None:
