@@ -23,7 +23,7 @@ from .covariance import Covariance, from_spectra, offsets
 from .fields import Pair
 from .keys import torch_generator
 
-READINGS = 96  # of a frame that are used at most; the work grows with their cube
+READINGS = 64  # of a frame that are used at most; the work grows with their cube
 WORK = 512 * 100**2  # examples x (readings of an example)^2 that are used: some seconds a fit
 ROUNDS = 12  # of three EM steps each, at most
 LOOSER = (0.0, 0.003, 0.01, 0.03, 0.1)  # shares to try before EM, see `loosened`
