@@ -16,7 +16,8 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
   no bound, and its gradient would drown all others;
 - z is stretched where held-out targets ask for wider laws, never for narrower ones: a network that saw few days is too
-  sure of new ones, and coordinates and history make it too sure of cells it never met (`Holdout.strangers` keeps some).
+  sure of new ones, and coordinates and history make it too sure of cells it never met (`Holdout.strangers` keeps some);
+- what tells of position is silent until learned (`queries.py`).
 """
 
 from __future__ import annotations
