@@ -112,9 +112,9 @@ class Solid(Forecaster):
         self.activate = nn.SiLU()
         self.law = LAWS[law](features, spec.channels, **(law_options or {}))
         self.register_buffer("strange", torch.zeros(spec.channels, *spec.grid.shape, dtype=torch.bool))
-        self.register_buffer("stretch", torch.ones(3))
+        self.register_buffer("stretch", torch.ones(2, 2))
         self.strange: Tensor  # (C, H, W) bool, the cells that no target taught
-        self.stretch: Tensor  # of z at lead 0, ahead, and at strange cells
+        self.stretch: Tensor  # of z at (taught, strange) cells, at (lead 0, ahead)
         self.copula = make_copula(copula, spec.grid, spec.channels, features).requires_grad_(False)
 
     def prepare(self, batches: Iterable[Pair]) -> None:
@@ -155,8 +155,8 @@ class Solid(Forecaster):
         return torch.where(pinned(source), source.values + self.obs_std * z, location + scale * u)
 
     def _widening(self, source: Source) -> Tensor:  # (B, C, H, W)
-        known = torch.where(source.lead > 0, self.stretch[1], self.stretch[0])[:, None, None, None]
-        return torch.where(self.strange, torch.maximum(known, self.stretch[2]), known)
+        taught, strange = self.stretch[:, (source.lead > 0).long(), None, None, None]  # (B, 1, 1, 1)
+        return torch.where(self.strange, torch.maximum(taught, strange), taught)
 
     def conclude(self, held_out: Iterable[Pair], never_supervised: Tensor) -> None:
         """Stretch the laws as the latents of held-out targets ask, then fit the copula to them."""
@@ -199,15 +199,16 @@ class Solid(Forecaster):
         return features, mask, z
 
     @torch.no_grad()
-    def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (3,)
+    def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (2, 2)
         """What makes a central 90 % interval hold 90 % of the held-out targets of each kind; at least 1."""
-        sizes: list[list[Tensor]] = [[], [], []]
+        sizes: list[list[Tensor]] = [[], [], [], []]
         for pair in pairs:
             _, mask, z = self._latents(pair)
             ahead = (pair.source.lead > 0)[:, None, None, None]
-            for kind, where in zip(sizes, (~ahead & ~self.strange, ahead & ~self.strange, self.strange), strict=True):
+            kinds = [cells & leads for cells in (~self.strange, self.strange) for leads in (~ahead, ahead)]
+            for kind, where in zip(sizes, kinds, strict=True):
                 kind.append(z[mask & where].abs())
-        return torch.tensor([_stretch(torch.cat(kind).cpu().numpy()) for kind in sizes])
+        return torch.tensor([_stretch(torch.cat(kind).cpu().numpy()) for kind in sizes]).view(2, 2)
 
 
 def _stretch(sizes: np.ndarray) -> float:  # (n,) of latents
