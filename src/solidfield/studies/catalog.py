@@ -36,7 +36,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {  # beside the scale's own size; 
 TUNED: dict[str, dict[str, float]] = {
     "laptop": {
         "solid": 3e-3,
-        "solid-paper": 1e-3,
+        "solid-paper": 3e-3,
         "oracle": 1e-3,
         "solid-onepass": 3e-3,
         "unet-mixture + mask": 3e-3,
