@@ -75,7 +75,17 @@ def words(shelf: Shelf) -> str:
         f"40 % random cells the CRPS falls x {moving['random-4'] / moving['random-40']:.1f} (paper x "
         f"{there['random-4'] / there['random-40']:.1f}); the same 40 % in blocks costs x "
         f"{moving['block-26'] / moving['random-40']:.1f} (paper x {there['block-26'] / there['random-40']:.1f})."
+        f"{_no_use(shelf, known)}"
     )
+
+
+def _no_use(shelf: Shelf, known: dict[str, dict[str, float]]) -> str:
+    """Where to leave it alone: climatology needs no sensor, so its score is that of the 10 % column."""
+    nothing = crps(shelf.at("climatology"))
+    worse = [f"{n}, {regime}" for n, values in known.items() for regime, x in values.items() if nothing and x > nothing]
+    if not worse:
+        return ""
+    return f" Climatology, which needs no sensor, has {nothing:.3f} and is better than solid in: {'; '.join(worse)}."
 
 
 def between_words(shelf: Shelf) -> str:
