@@ -208,6 +208,13 @@ def test_patterns_count_where_moving_sensors_help(tmp_path):
     text = patterns.words(Shelf(LAPTOP, tmp_path))
     assert "in 6 of 6 patterns" in text
     assert "in the paper in 5; the two agree in 5 of 6" in text
+    assert "Climatology" not in text  # not stored
+
+    for nothing, expected in ((0.25, 6), (0.35, 0)):
+        cell = make(LAPTOP, "climatology", random(0.10))
+        write_result(cell, tmp_path, invented(cell, nothing))
+        text = patterns.words(Shelf(LAPTOP, tmp_path))
+        assert text.count(", global") == expected  # each pattern with sensors at rest is named where it is no use
 
 
 def test_odd_frames_are_compared_with_even_ones(tmp_path):
