@@ -34,7 +34,8 @@ def test_latent_and_value_are_inverse(law):
     with torch.no_grad():
         values = interpolate(law.table(features), both)[0][torch.arange(50), channel]
         back = law.latent(features, values, channel)
-    torch.testing.assert_close(back, z, atol=1e-2, rtol=0)  # a tenth of the nodes' distance
+    close = 5e-3 if isinstance(law, MixtureLaw) else 2e-2  # a flow ends between nodes, where the table is linear
+    torch.testing.assert_close(back, z, atol=close, rtol=0)
 
 
 def test_tables_increase_so_quantiles_never_cross(law):
@@ -136,7 +137,7 @@ def test_a_skewed_law_is_learned(name):
     likelihood, must come down to its entropy, log(sqrt(2 pi e) / 2), but for the constant that both leave out."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        law = LAWS[name](1, **({"components": 1, "levels": 16} if name == "diffusion" else {}))
+        law = LAWS[name](1)
         optimiser = torch.optim.Adam(law.parameters(), 1e-2)
         for step in range(400):
             optimiser.param_groups[0]["lr"] = 1e-2 * (1 - step / 400)
@@ -151,7 +152,7 @@ def test_a_skewed_law_is_learned(name):
         learned = interpolate(law.table(torch.ones(1, 1)), z[:, None, None])[:, 0, 0]
         values = torch.exp(0.5 * torch.randn(20_000, generator=torch_generator(6))) - 1
         loss = law.loss(torch.ones(20_000, 1), values, torch.zeros(20_000, dtype=torch.long), torch_generator(7))
-    torch.testing.assert_close(learned, torch.exp(0.5 * z) - 1, atol=0.06, rtol=0)
+    torch.testing.assert_close(learned, torch.exp(0.5 * z) - 1, atol=0.08, rtol=0)
     assert float(loss.mean()) == pytest.approx(0.5 + math.log(0.5), abs=0.03)
 
 
