@@ -1,5 +1,7 @@
 """`solid`, beyond the contract of every model: one encoder pass, pinned readings, the overlap weight."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,6 +13,8 @@ from solidfield.keys import torch_generator
 from solidfield.laws import interpolate
 from solidfield.models.queries import coordinate_channels, in_patches
 from solidfield.models.solid import Solid
+from solidfield.models.solid_onepass import SolidOnepass
+from solidfield.models.solid_paper import SolidPaper
 from solidfield.noise import MemberNoise
 
 LAWS = ["mixture", "diffusion"]
@@ -155,3 +159,22 @@ def test_coordinates_tell_nothing_along_an_axis_on_which_the_world_repeats_itsel
         told = torch.unique(coordinate_channels(Spec(box, shifts=shifts)).flatten(1).T.round(decimals=4), dim=0)
         assert len(told) == cells
     assert len(coordinate_channels(Spec(box, shifts=(16, 1)))) == 0
+
+
+@pytest.mark.parametrize(("model", "net"), [(Solid, "encoder"), (SolidOnepass, "generator"), (SolidPaper, "net")])
+def test_position_says_nothing_before_training_and_readings_do(model, net):
+    """What the first layer hears of a new network is the same wherever its cells are said to be."""
+    made = contract.build(model, contract.make_spec(periodic=False), coordinates=True).eval()
+    heard = []
+    getattr(made, net).stem.register_forward_hook(lambda module, inputs, output: heard.append(output))
+    source = contract.make_pair(made.spec, batch=2, seed=0).source
+
+    def first_heard(query):
+        heard.clear()
+        made.sample(query, 1, MemberNoise(0, range(2), range(1)))
+        return heard[0]
+
+    before, doubled = first_heard(source), first_heard(replace(source, values=2 * source.values))
+    made.place += 10
+    torch.testing.assert_close(first_heard(source), before)
+    assert not torch.allclose(doubled, before)
