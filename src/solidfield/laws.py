@@ -14,8 +14,8 @@ learned is how far it still is from normal. With tan(theta) = sigma / alpha,
     eps  = sin(theta) v + cos(theta) zeta                       so  eps_hat = sin(theta) v + cos(theta) g(v, theta; f)
 
 and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to v = y at theta = 0. Where the mixture is
-right g = 0 is exact and the flow is the identity. Levels are drawn uniformly in theta, in strata and with antithetic
-eps. Weighted by likelihood, 1 / (sin cos), the denoising objective is a likelihood, of which the mixture's share is
+right g = 0 is exact and the flow is the identity. Levels are drawn uniformly in theta, in strata over all targets of a
+batch and with antithetic eps. Weighted by likelihood, 1 / (sin cos), the denoising objective is a likelihood, of which the mixture's share is
 known; only what g changes is left to sampling:
 
     -log p(x) = -log mixture(x) + pi/2 E[ cot(theta) (g^2 - 2 zeta g) ],      theta ~ U(0, pi/2), eps ~ N(0, 1).
@@ -97,14 +97,15 @@ class MixtureLaw(Law):
         raw = self.head(features).unflatten(-1, (self.channels, self.components, 3))
         return raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
 
+    def of(self, features: Tensor, channel: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, J)
+        log_pi, mu, s = self.parts(features)
+        return _pick(log_pi, channel), _pick(mu, channel), _pick(s, channel)
+
     def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
-        log_pi, mu, s = (_pick(part, channel) for part in self.parts(features))
-        z = (values[:, None] - mu) / s
-        return -torch.logsumexp(log_pi - s.log() - 0.5 * z**2, dim=-1)
+        return _surprise(*self.of(features, channel), values)
 
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
-        log_pi, mu, s = (_pick(part, channel).double() for part in self.parts(features))
-        return _normal_score(log_pi.exp(), (values[:, None] - mu) / s).to(values.dtype)
+        return _normal_score(*self.of(features, channel), values)
 
     def table(self, features: Tensor) -> Tensor:
         log_pi, mu, s = (part[..., None, :] for part in self.parts(features))  # (P, C, 1, J)
@@ -142,8 +143,8 @@ class DiffusionLaw(Law):
         features: int,
         channels: int = 1,
         components: int = 3,  # of the mixture; with 1 the head learns all that is not Gaussian
-        width: int = 64,
-        levels: int = 2,  # noise levels per encoder pass; each with eps and -eps
+        width: int = 32,  # of the denoiser
+        levels: int = 1,  # noise levels per target and encoder pass; each with eps and -eps
         weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
         steps: int = 4,  # of the flow, classical Runge-Kutta in theta
     ):
@@ -151,7 +152,7 @@ class DiffusionLaw(Law):
         if weight not in ("likelihood", "paper"):
             raise SolidError(f"weight '{weight}' of the diffusion law: choose likelihood or paper")
         self.channels, self.levels, self.weight, self.steps = channels, levels, weight, steps
-        self.mixture = MixtureLaw(features, channels, components, width)
+        self.mixture = MixtureLaw(features, channels, components)
         self.condition = nn.Linear(features, channels * width)
         self.noisy = nn.Linear(5, width, bias=False)
         self.inner = nn.Linear(width, width)
@@ -177,18 +178,19 @@ class DiffusionLaw(Law):
         return theta.sin() * y_tau + theta.cos() * self.velocity(y_tau, theta, condition)
 
     def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
-        with torch.no_grad():
-            y = self.mixture.latent(features, values, channel)[:, None]
-        strata = torch.arange(self.levels) + torch.rand(len(values), self.levels, generator=generator)
-        theta = (0.5 * math.pi * strata / self.levels).clamp(0.02, 0.5 * math.pi - 0.02).to(values)  # (P, L)
-        eps = torch.randn(len(values), self.levels, generator=generator).to(values)
+        mixture = self.mixture.of(features, channel)
+        y = _normal_score(*(part.detach() for part in mixture), values)[:, None]
+        count = len(values) * self.levels
+        strata = torch.randperm(count, generator=generator) + torch.rand(count, generator=generator)
+        theta = (0.5 * math.pi * strata / count).clamp(0.02, 0.5 * math.pi - 0.02).view(-1, self.levels).to(values)
+        eps = torch.randn(theta.shape, generator=generator).to(values)  # (P, L)
         eps, theta = torch.stack([eps, -eps]), theta.expand(2, -1, -1)  # (2, P, L)
         sin, cos = theta.sin(), theta.cos()
         g = self.velocity(cos * y + sin * eps, theta, _pick(self.conditions(features), channel)[:, None])
         zeta = cos * eps - sin * y
         weight = cos / sin if self.weight == "likelihood" else cos**2
         changed = (weight * g * (g - 2 * zeta)).mean(dim=(0, 2))
-        return self.mixture.loss(features, values, channel, generator) + 0.5 * math.pi * changed
+        return _surprise(*mixture, values) + 0.5 * math.pi * changed
 
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
         y = self.mixture.latent(features, values, channel)
@@ -221,14 +223,21 @@ def _pick(part: Tensor, channel: Tensor) -> Tensor:  # (P, C, ...), (P,) -> (P, 
     return part[torch.arange(len(channel), device=channel.device), channel]
 
 
-def _normal_score(pi: Tensor, z: Tensor) -> Tensor:  # (P, J), (P, J) -> (P,)
+def _surprise(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
+    """-log of a mixture's density, up to a constant."""
+    z = (values[:, None] - mu) / s
+    return -torch.logsumexp(log_pi - s.log() - 0.5 * z**2, dim=-1)
+
+
+def _normal_score(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
     """Phi^{-1}(sum_j pi_j Phi(z_j)), from whichever tail is the smaller so that far values keep their digits."""
+    pi, z = log_pi.double().exp(), (values[:, None].double() - mu) / s
     below = (pi * torch.special.ndtr(z)).sum(-1)
     above = (pi * torch.special.ndtr(-z)).sum(-1)
     tiny = 1e-15
     return torch.where(
         below < above, torch.special.ndtri(below.clamp_min(tiny)), -torch.special.ndtri(above.clamp_min(tiny))
-    )
+    ).to(values.dtype)
 
 
 LAWS: dict[str, type[Law]] = {law.name: law for law in (MixtureLaw, DiffusionLaw)}

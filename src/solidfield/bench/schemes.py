@@ -56,7 +56,7 @@ SCHEMES = {
         Scheme("solid-diffusion", "solid", {"law": "diffusion"}),
         Scheme("solid-diffusion-gaussian", "solid", {"law": "diffusion", "law_options": {"components": 1}}),
         Scheme("solid-diffusion-paper", "solid", {"law": "diffusion", "law_options": {"weight": "paper"}}),
-        Scheme("solid-diffusion-1", "solid", {"law": "diffusion", "law_options": {"levels": 1}}),
+        Scheme("solid-diffusion-4", "solid", {"law": "diffusion", "law_options": {"levels": 4}}),
         Scheme("solid-independent", "solid", {"copula": "independent"}),
         Scheme("solid-stationary", "solid", {"copula": "stationary"}),
         Scheme("solid-varying", "solid", {"copula": "varying"}),
