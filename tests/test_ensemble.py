@@ -86,6 +86,27 @@ def test_a_rollout_restricts_its_own_prediction_to_the_sensors(model):
         state = mean[..., None, None, None] + fresh
 
 
+class Walk(Shifted):
+    """A random walk: x_h = x_{h-1} + e_h, with noise that lasts."""
+
+    memory = 0.6
+
+    def sample(self, source, members, noise):
+        return source.values + noise((1, *self.spec.grid.shape))
+
+
+def test_noise_lasts_from_step_to_step_as_the_model_says():
+    """Steps of a walk correlate like memory^lag, each has unit variance, and the walk spreads as their sum does."""
+    shape, steps, m = (40, 50), 6, Walk.memory
+    source = Source.of(torch.zeros(1, 1, *shape), torch.ones(1, 1, *shape, dtype=torch.bool), torch.ones(1))
+    states = rollout(Walk(Spec(Grid(shape))), source, MemberNoise(0, [0], range(20)), steps)[:, 0, :, 0]
+    increments = torch.diff(states, dim=1, prepend=torch.zeros_like(states[:, :1])).movedim(1, 0).flatten(1)
+    lags = torch.arange(steps)
+    expected = m ** (lags[:, None] - lags).abs().double()
+    torch.testing.assert_close(torch.cov(increments).double(), expected, rtol=0, atol=0.03)
+    assert states[:, -1].var() == pytest.approx(float(expected.sum()), rel=0.03)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

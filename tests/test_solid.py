@@ -137,6 +137,32 @@ def test_laws_are_as_wide_as_held_out_targets_ask(lead):
     assert (model.stretch[:, 0 if lead else 1] == 1.0).all()  # the other lead has no target
 
 
+def test_memory_is_how_far_latents_last_between_targets_a_step_apart():
+    """Targets made from latents of known correlation at the same cells of two queries."""
+    spec = contract.make_spec()
+    model = contract.build(Solid, spec, copula="independent").eval()
+    first, second = (at_lead(contract.make_pair(spec, batch=64, seed=seed), 1.0) for seed in (0, 1))
+
+    def targets_from(pair, latents):
+        with torch.no_grad():
+            features, location, scale = model.encode(pair.source)
+            u = interpolate(model.law.table(features.movedim(1, -1).flatten(0, 2)), latents.flatten()[None, :, None])
+        values = location + scale * u.view_as(location)
+        return Pair(pair.source, Target.of(values, pair.target.mask))
+
+    def memory(correlation, followed=True):
+        z, new = torch.randn(2, *first.target.values.shape, generator=torch_generator(5))
+        after = correlation * z + (1 - correlation**2) ** 0.5 * new
+        examples = [(targets_from(first, z), targets_from(second, after))] if followed else []
+        model.conclude([first], torch.zeros(1, *spec.grid.shape, dtype=torch.bool), examples)
+        return float(model.memory)
+
+    assert memory(0.8) == pytest.approx(0.8, abs=0.1)
+    assert memory(0.3) == pytest.approx(0.3, abs=0.1)
+    assert memory(-0.5) == 0.0  # noise is never turned round
+    assert memory(0.8, followed=False) == 0.0
+
+
 def test_patches_are_a_rearrangement():
     """Through the identity, folding cells into channels and back changes nothing, on even and on ragged grids."""
     for shape in ((8, 8), (7, 9)):

@@ -3,7 +3,9 @@
 One step: member k of query b is a sample of the model under the same conditioning (paper, Eq. 3). Several steps (the
 paper's rollout): each member restricts its own prediction to the sensors and conditions on it again,
 
-    X_c^(h) = R_{M_i}(U^(k)_{h-1}),    U^(k)_h ~ model( . | X_c^(h), M_i).
+    X_c^(h) = R_{M_i}(U^(k)_{h-1}),    U^(k)_h ~ model( . | X_c^(h), M_i),
+
+with noise that lasts from step to step as far as the model says (`Forecaster.memory`; the paper's is new every time).
 
 What is read on the way (assimilation) replaces every member's value at its cell before the member conditions on
 itself again, and the cell is known from there on: members differ only where nothing was read.
@@ -24,7 +26,7 @@ from torch import Tensor, nn
 from .errors import SolidError
 from .fields import Source
 from .forecast import Forecaster
-from .noise import MemberNoise
+from .noise import LastingNoise, MemberNoise, one_query_per_member
 from .scaling import Scaling
 
 GIB = 2**30
@@ -47,17 +49,19 @@ def rollout(
     noise: MemberNoise,
     steps: int,
     later: Sequence[Source] = (),  # at the time of each state: what is read then, and the covariates from there on
+    memory: float | None = None,  # of the noise from step to step; None: the model's; 0: the paper's rollout
 ) -> Tensor:  # (K, B, L, C, H, W), standardised
     """Members at leads 1 .. steps (or the single lead of the source when steps is 1)."""
     members, queries = noise.size
     known, states = source, list[Tensor]()  # `known` is what all members share: mask, lead and covariates
+    lasting = LastingNoise(noise, model.memory if memory is None else memory)
     for step in range(steps):
         if step == 0:
-            state = model.sample(source, members, noise)
+            state = model.sample(source, members, lasting.step())
         else:
             own = known.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
             own = Source.of(states[-1].flatten(0, 1), own.mask, own.lead, own.covariates)
-            state = model.sample(own, 1, noise.one_query_per_member())[0].unflatten(0, (members, queries))
+            state = model.sample(own, 1, one_query_per_member(lasting.step()))[0].unflatten(0, (members, queries))
         if step < len(later):
             read = later[step]
             state = torch.where(read.mask, read.values, state)
@@ -75,6 +79,7 @@ def draw(
     first: int = 0,  # number of the first member: a share of a larger ensemble begins elsewhere
     steps: int = 1,
     later: Sequence[Source] = (),  # physical units, see `rollout`
+    memory: float | None = None,  # see `rollout`
     seed: int = 0,
     queries: Sequence[int] | None = None,  # identities of the queries; their noise depends on nothing else
     quantiles: Sequence[float] = (),
@@ -103,7 +108,7 @@ def draw(
         for begin in range(first, first + members, plan.members):
             chosen = range(begin, min(begin + plan.members, first + members))
             noise = MemberNoise(seed, identities[rows], chosen, device)
-            states.add(scaling.restore(rollout(model, part, noise, steps, ahead)).cpu().numpy())
+            states.add(scaling.restore(rollout(model, part, noise, steps, ahead, memory)).cpu().numpy())
         mean[rows], std[rows] = states.mean, states.std
         for q in quantiles:
             at[q][rows] = np.quantile(states.held, q, axis=0)

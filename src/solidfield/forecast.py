@@ -78,9 +78,15 @@ class Forecaster(nn.Module, ABC):
         self,
         held_out: Iterable[Pair],
         never_supervised: Tensor,  # (C, H, W) bool: cells that no training target taught
+        followed: Iterable[tuple[Pair, Pair]] = (),  # held-out examples, and those that begin where they end
     ) -> None:
         """After training, once: estimate from held-out examples what the loss does not see; most have nothing to."""
         return None
+
+    @property
+    def memory(self) -> float:
+        """How far the noise of a rollout lasts from step to step; most draw it anew."""
+        return 0.0
 
     def parameter_count(self) -> int:
         return sum(p.numel() for p in self.parameters())

@@ -15,8 +15,8 @@ learned is how far it still is from normal. With tan(theta) = sigma / alpha,
 
 and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to v = y at theta = 0. Where the mixture is
 right g = 0 is exact and the flow is the identity. Levels are drawn uniformly in theta, in strata over all targets of a
-batch and with antithetic eps. Weighted by likelihood, 1 / (sin cos), the denoising objective is a likelihood, of which the mixture's share is
-known; only what g changes is left to sampling:
+batch, with antithetic eps. Weighted by likelihood, 1 / (sin cos), the denoising objective is a likelihood, of which the
+mixture's share is known; only what g changes is left to sampling:
 
     -log p(x) = -log mixture(x) + pi/2 E[ cot(theta) (g^2 - 2 zeta g) ],      theta ~ U(0, pi/2), eps ~ N(0, 1).
 """
@@ -179,7 +179,8 @@ class DiffusionLaw(Law):
 
     def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
         mixture = self.mixture.of(features, channel)
-        y = _normal_score(*(part.detach() for part in mixture), values)[:, None]
+        with torch.no_grad():
+            y = _normal_score(*mixture, values)[:, None]
         count = len(values) * self.levels
         strata = torch.randperm(count, generator=generator) + torch.rand(count, generator=generator)
         theta = (0.5 * math.pi * strata / count).clamp(0.02, 0.5 * math.pi - 0.02).view(-1, self.levels).to(values)

@@ -302,6 +302,18 @@ class PairStore:
         rows, where = positions(offsets, chosen)
         return rows, cells[where], values[where]
 
+    def followed(self, indices: Indices) -> tuple[np.ndarray, np.ndarray]:  # two of (n,)
+        """The forecasts among these examples that end in the frame where another begins, and those others."""
+        trajectory, start, end, lead = (
+            self.columns[name][np.asarray(indices, dtype=np.int64)]
+            for name in ("trajectory", "frame_source", "frame_target", "lead")
+        )
+        begins = dict(zip(zip(trajectory, start, lead, strict=True), indices, strict=True))
+        ends = zip(zip(trajectory, end, lead, strict=True), indices, strict=True)
+        found = [(index, begins[key]) for key, index in ends if key in begins and key[-1] > 0]
+        earlier, later = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        return earlier, later
+
     def batch(self, indices: Indices) -> Pair:
         """Examples as tensors, physical units, exact zeros off the masks."""
         source_values, source_mask = self._scatter("source", indices)

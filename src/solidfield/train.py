@@ -171,7 +171,10 @@ def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]
     indices = store.split(split)
     chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
     never = folder.never_supervised(store, session.config).to(session.fabric.device)
-    model.eval().conclude(_batches(session, chosen), never)
+    earlier, later = store.followed(indices)
+    some = np.linspace(0, len(earlier) - 1, min(len(earlier), CONCLUDE_EXAMPLES)).astype(int)
+    followed = zip(_batches(session, earlier[some]), _batches(session, later[some]), strict=True)
+    model.eval().conclude(_batches(session, chosen), never, followed)
     return model.state_dict()
 
 

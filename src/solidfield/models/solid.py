@@ -17,7 +17,9 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   no bound, and its gradient would drown all others;
 - z is stretched where held-out targets ask for wider laws, never for narrower ones: a network that saw few days is too
   sure of new ones, and coordinates and history make it too sure of cells it never met (`Holdout.strangers` keeps some);
-- what tells of position is silent until learned (`queries.py`).
+- what tells of position is silent until learned (`queries.py`);
+- in a rollout the noise lasts from step to step as the latents of held-out targets do (`memory`): where sensors leave a
+  void, what was not known at one step is not known at the next, and noise drawn anew each time would average it out.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..copula import Latents, channel_mixing, make_copula
@@ -40,6 +43,8 @@ from ..noise import Noise
 from ..recalibrate import FEWEST, conformal_quantile
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
+
+ENOUGH = 4_000  # latents observed twice: their correlation is known to 0.02
 
 
 class Solid(Forecaster):
@@ -115,6 +120,8 @@ class Solid(Forecaster):
         self.register_buffer("stretch", torch.ones(2, 2))
         self.strange: Tensor  # (C, H, W) bool, the cells that no target taught
         self.stretch: Tensor  # of z at (taught, strange) cells, at (lead 0, ahead)
+        self.register_buffer("lasting", torch.zeros(()))
+        self.lasting: Tensor  # the correlation of a cell's latents from step to step
         self.copula = make_copula(copula, spec.grid, spec.channels, features).requires_grad_(False)
 
     def prepare(self, batches: Iterable[Pair]) -> None:
@@ -145,6 +152,10 @@ class Solid(Forecaster):
         count = mask.flatten(1).sum(1).clamp_min(1)[b]  # per example |M_o|_1, then the mean over examples
         return (each * overlap / count).sum() / len(pair)
 
+    @property
+    def memory(self) -> float:
+        return float(self.lasting)
+
     @torch.no_grad()
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:
         features, location, scale = self.encode(source)
@@ -158,8 +169,10 @@ class Solid(Forecaster):
         taught, strange = self.stretch[:, (source.lead > 0).long(), None, None, None]  # (B, 1, 1, 1)
         return torch.where(self.strange, torch.maximum(taught, strange), taught)
 
-    def conclude(self, held_out: Iterable[Pair], never_supervised: Tensor) -> None:
-        """Stretch the laws as the latents of held-out targets ask, then fit the copula to them."""
+    def conclude(
+        self, held_out: Iterable[Pair], never_supervised: Tensor, followed: Iterable[tuple[Pair, Pair]] = ()
+    ) -> None:
+        """Stretch the laws as the latents of held-out targets ask, then fit the copula and the memory to them."""
         pairs = list(held_out)
         self.strange.copy_(never_supervised)
         self.stretch.copy_(self._asked_stretch(pairs))
@@ -186,6 +199,7 @@ class Solid(Forecaster):
         self.copula.fit(examples)
         self.copula.requires_grad_(False)
         self.copula.mixing.copy_(channel_mixing(together))
+        self.lasting.copy_(self._observed_lasting(followed))
 
     def _latents(self, pair: Pair) -> tuple[Tensor, Tensor, Tensor]:
         """Features (B, H, W, F), the targets that are not pinned (B, C, H, W), and their latents there."""
@@ -209,6 +223,21 @@ class Solid(Forecaster):
             for kind, where in zip(sizes, kinds, strict=True):
                 kind.append(z[mask & where].abs())
         return torch.tensor([_stretch(torch.cat(kind).cpu().numpy()) for kind in sizes]).view(2, 2)
+
+    @torch.no_grad()
+    def _observed_lasting(self, followed: Iterable[tuple[Pair, Pair]]) -> Tensor:  # ()
+        """The correlation of a cell's latents at two targets a step apart, where both were observed."""
+        earlier, later, count = list[Tensor](), list[Tensor](), 0
+        for pair, following in followed:
+            (_, mask, z), (_, again, after) = self._latents(pair), self._latents(following)
+            earlier.append(z[mask & again])
+            later.append(after[mask & again])
+            count += len(earlier[-1])
+            if count > ENOUGH:
+                break
+        if count < FEWEST:
+            return torch.zeros(())
+        return F.cosine_similarity(torch.cat(earlier), torch.cat(later), dim=0).clamp(0, 0.99)
 
 
 def _stretch(sizes: np.ndarray) -> float:  # (n,) of latents

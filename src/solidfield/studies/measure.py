@@ -85,21 +85,29 @@ def _trained(
     stochastic, dear = type(run.model).stochastic, run.model.family == "diffusion"
     members = (cell.scale.dear_members if dear else cell.scale.members) if stochastic else 1
     source = store.batch(chosen).source
+
+    def drawing(memory: float | None = None) -> np.ndarray:  # (K, N, L, C, H, W)
+        ensemble = draw(
+            run.model,
+            run.scaling,
+            source,
+            members,
+            steps=cell.rollout,
+            memory=memory,
+            seed=cell.seed,
+            queries=[int(i) for i in chosen],
+            progress=None if note is None else lambda done, total: note("drawing", done, total),
+        ).members
+        assert ensemble is not None
+        return ensemble
+
     start = time.process_time()
-    drawn = draw(
-        run.model,
-        run.scaling,
-        source,
-        members,
-        steps=cell.rollout,
-        seed=cell.seed,
-        queries=[int(i) for i in chosen],
-        progress=None if note is None else lambda done, total: note("drawing", done, total),
-    ).members
+    drawn = drawing()
     seconds = time.process_time() - start
-    assert drawn is not None  # (K, N, L, C, H, W)
     if cell.rollout > 1:
-        judged: dict[str, Any] = {"leads": rollout_scores(store, chosen, truth, drawn)}
+        judged: dict[str, Any] = {"leads": rollout_scores(store, chosen, truth, drawn), "memory": run.model.memory}
+        if run.model.memory > 0:
+            judged |= {"leads_anew": rollout_scores(store, chosen, truth, drawing(memory=0.0))}
     else:
         judge = Judge(store, chosen, truth)
         judged = {"scores": scores(judge, drawn[:, :, 0]), "picture": picture(judge, drawn[:, :, 0])}
