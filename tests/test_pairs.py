@@ -176,6 +176,23 @@ def test_a_batch_is_the_restriction_of_truth_in_any_order(tmp_path):
             store.batch([wrong])
 
 
+def test_a_forecast_is_followed_by_the_one_that_begins_where_it_ends(tmp_path):
+    store = observe(FakeTruth(), tmp_path / "pairs", SCENARIO, leads=(0, 1), validation=0.2, test=0.3)
+    indices = store.split("validation")
+    columns = {name: store.columns[name] for name in ("trajectory", "frame_source", "frame_target", "lead")}
+    expected = [
+        (i, j)
+        for i in indices
+        for j in indices
+        if columns["trajectory"][i] == columns["trajectory"][j]
+        and columns["frame_target"][i] == columns["frame_source"][j]
+        and columns["lead"][i] == columns["lead"][j] == 1
+    ]
+    assert list(zip(*store.followed(indices), strict=True)) == expected
+    assert len(expected) == 2 * 2  # of three forecasts of each of two trajectories the last has no successor
+    assert [len(side) for side in store.followed(indices[columns["lead"][indices] == 0])] == [0, 0]
+
+
 def test_splits_need_enough_trajectories(tmp_path):
     truth = FakeTruth(FakeTruth().fields[:3])
     store = observe(truth, tmp_path / "three", SCENARIO)  # one each, however small the share

@@ -62,6 +62,8 @@ def invented(cell, crps, coverage=0.9, gain=0.01):
             | {"coverage": {"0.9": {"mean": 0.9}}, "spread_skill": {"mean": 1.0}}
             for n in leads
         ]
+        result["leads_anew"] = [lead | {"spread": 0.05 * n} for n, lead in enumerate(result["leads"], 1)]
+        result["memory"] = 0.25
     return result
 
 
@@ -227,6 +229,8 @@ def test_odd_frames_are_compared_with_even_ones(tmp_path):
 def test_error_and_spread_that_grow_alike_grow_together(full):
     assert "error grows x 8.00 and the spread x 8.00" in uncertainty.rollout_words(full)
     assert "grow together" in uncertainty.rollout_words(full)
+    assert "correlate by 0.25" in uncertainty.rollout_words(full)
+    assert "spread / error ends at 0.50" in uncertainty.rollout_words(full)  # with noise drawn anew
 
 
 def test_a_tenth_of_the_data_and_sizes_name_the_best(full):

@@ -144,7 +144,7 @@ class DiffusionLaw(Law):
         channels: int = 1,
         components: int = 3,  # of the mixture; with 1 the head learns all that is not Gaussian
         width: int = 32,  # of the denoiser
-        levels: int = 1,  # noise levels per target and encoder pass; each with eps and -eps
+        levels: float = 0.25,  # noise levels per target and encoder pass; each with eps and -eps
         weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
         steps: int = 4,  # of the flow, classical Runge-Kutta in theta
     ):
@@ -178,20 +178,22 @@ class DiffusionLaw(Law):
         return theta.sin() * y_tau + theta.cos() * self.velocity(y_tau, theta, condition)
 
     def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
-        mixture = self.mixture.of(features, channel)
+        log_pi, mu, s = self.mixture.of(features, channel)
+        count = math.ceil(self.levels * len(values))  # L in all
+        heard = torch.randperm(len(values), generator=generator)[torch.arange(count) % len(values)].to(values.device)
         with torch.no_grad():
-            y = _normal_score(*mixture, values)[:, None]
-        count = len(values) * self.levels
-        strata = torch.randperm(count, generator=generator) + torch.rand(count, generator=generator)
-        theta = (0.5 * math.pi * strata / count).clamp(0.02, 0.5 * math.pi - 0.02).view(-1, self.levels).to(values)
-        eps = torch.randn(theta.shape, generator=generator).to(values)  # (P, L)
-        eps, theta = torch.stack([eps, -eps]), theta.expand(2, -1, -1)  # (2, P, L)
-        sin, cos = theta.sin(), theta.cos()
-        g = self.velocity(cos * y + sin * eps, theta, _pick(self.conditions(features), channel)[:, None])
+            y = _normal_score(log_pi[heard], mu[heard], s[heard], values[heard])
+        strata = torch.arange(count) + torch.rand(count, generator=generator)
+        theta = (0.5 * math.pi * strata / count).clamp(0.02, 0.5 * math.pi - 0.02).to(values).expand(2, -1)  # (2, L)
+        eps = torch.randn(count, generator=generator).to(values)
+        eps, sin, cos = torch.stack([eps, -eps]), theta.sin(), theta.cos()
+        # The encoder learns from the mixture's likelihood, which has no sampling noise; the head takes what it finds.
+        condition = _pick(self.conditions(features.detach()[heard]), channel[heard])
+        g = self.velocity(cos * y + sin * eps, theta, condition)
         zeta = cos * eps - sin * y
         weight = cos / sin if self.weight == "likelihood" else cos**2
-        changed = (weight * g * (g - 2 * zeta)).mean(dim=(0, 2))
-        return _surprise(*mixture, values) + 0.5 * math.pi * changed
+        changed = 0.5 * math.pi * (weight * g * (g - 2 * zeta)).mean(0)  # (L,)
+        return _surprise(log_pi, mu, s, values).index_add(0, heard, changed * len(values) / max(count, 1))
 
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
         y = self.mixture.latent(features, values, channel)
