@@ -174,3 +174,18 @@ def test_mixture_is_the_same_for_far_values_on_either_side():
         z = law.latent(torch.zeros(2, 4), far, torch.zeros(2, dtype=torch.long))
     assert torch.isfinite(z).all()
     assert z[0] < -7 < 7 < z[1]
+
+
+def test_few_levels_estimate_the_same_objective_and_leave_the_features_to_the_mixture():
+    few, many = DiffusionLaw(3, levels=0.25), DiffusionLaw(3, levels=2000)
+    torch.nn.init.normal_(few.out.weight, std=0.2, generator=torch_generator(0))
+    many.load_state_dict(few.state_dict())
+    features = torch.randn(8, 3, generator=torch_generator(1)).requires_grad_()
+    values, channel = torch.randn(8, generator=torch_generator(2)), torch.zeros(8, dtype=torch.long)
+    draws = torch.stack([few.loss(features, values, channel, torch_generator(3, n)).mean() for n in range(2000)])
+    exact = many.loss(features, values, channel, torch_generator(4)).mean()
+    mixture = few.mixture.loss(features, values, channel, torch_generator(5)).mean()
+    error = 4 * draws.std() / 2000**0.5
+    assert (draws.mean() - exact).abs() < error < 0.5 * (exact - mixture).abs()
+    of_law, of_mixture = (torch.autograd.grad(loss, features)[0] for loss in (exact, mixture))
+    torch.testing.assert_close(of_law, of_mixture)
