@@ -12,7 +12,7 @@ from solidfield.grid import Grid
 from solidfield.keys import torch_generator
 from solidfield.laws import interpolate
 from solidfield.models.queries import coordinate_channels, in_patches
-from solidfield.models.solid import Solid
+from solidfield.models.solid import Solid, stretch_asked_by
 from solidfield.models.solid_onepass import SolidOnepass
 from solidfield.models.solid_paper import SolidPaper
 from solidfield.noise import MemberNoise
@@ -131,10 +131,19 @@ def test_laws_are_as_wide_as_held_out_targets_ask(lead):
     def drawn():
         return model.sample(pair.source, 100, MemberNoise(0, range(64), range(100)))
 
-    assert conclude(0.5, 0.5, torch.zeros_like(strange)) == (1.0, 1.0)  # never narrower
+    assert conclude(0.5, 0.5, torch.zeros_like(strange)) == pytest.approx((0.5, 0.5), rel=0.1)
     assert conclude(1.0, 2.0, strange) == pytest.approx((1.0, 2.0), rel=0.1)
     assert conclude(1.5, 1.0, strange) == pytest.approx((1.5, 1.5), rel=0.1)  # unread cells are not the surer ones
     assert (model.stretch[:, 0 if lead else 1] == 1.0).all()  # the other lead has no target
+
+
+@pytest.mark.parametrize(
+    ("halves", "expected"),
+    [((0.8, 0.9), 0.9), ((0.8, 1.05), 1.0), ((1.1, 1.3), 1.2), ((0.9, 1.4), 1.15)],
+)
+def test_laws_become_narrower_only_as_far_as_both_halves_of_the_targets_ask(halves, expected):
+    latents = torch.randn(2, 40_000, generator=torch_generator(0)) * torch.tensor(halves)[:, None]
+    assert stretch_asked_by(latents.abs().flatten().numpy()) == pytest.approx(expected, abs=0.03)
 
 
 def test_memory_is_how_far_latents_last_between_targets_a_step_apart():

@@ -15,8 +15,8 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
 - at lead 0 the reading of a sensor is known and pinned in every member (within `obs_std` of it where readings have
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
   no bound, and its gradient would drown all others;
-- z is stretched where held-out targets ask for wider laws, never for narrower ones: a network that saw few days is too
-  sure of new ones, and coordinates and history make it too sure of cells it never met (`Holdout.strangers` keeps some);
+- z is stretched as held-out targets ask: a network that saw few days is too sure of new ones, coordinates and history
+  make it too sure of cells it never met (`Holdout.strangers` keeps some), and hidden sensors make it a little unsure;
 - what tells of position is silent until learned (`queries.py`);
 - in a rollout the noise lasts from step to step as the latents of held-out targets do (`memory`): where sensors leave a
   void, what was not known at one step is not known at the next, and noise drawn anew each time would average it out.
@@ -214,7 +214,7 @@ class Solid(Forecaster):
 
     @torch.no_grad()
     def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (2, 2)
-        """What makes a central 90 % interval hold 90 % of the held-out targets of each kind; at least 1."""
+        """What makes a central 90 % interval hold 90 % of the held-out targets of each kind."""
         sizes: list[list[Tensor]] = [[], [], [], []]
         for pair in pairs:
             _, mask, z = self._latents(pair)
@@ -222,7 +222,7 @@ class Solid(Forecaster):
             kinds = [cells & leads for cells in (~self.strange, self.strange) for leads in (~ahead, ahead)]
             for kind, where in zip(sizes, kinds, strict=True):
                 kind.append(z[mask & where].abs())
-        return torch.tensor([_stretch(torch.cat(kind).cpu().numpy()) for kind in sizes]).view(2, 2)
+        return torch.tensor([stretch_asked_by(torch.cat(kind).cpu().numpy()) for kind in sizes]).view(2, 2)
 
     @torch.no_grad()
     def _observed_lasting(self, followed: Iterable[tuple[Pair, Pair]]) -> Tensor:  # ()
@@ -240,8 +240,14 @@ class Solid(Forecaster):
         return F.cosine_similarity(torch.cat(earlier), torch.cat(later), dim=0).clamp(0, 0.99)
 
 
-def _stretch(sizes: np.ndarray) -> float:  # (n,) of latents
-    return 1.0 if len(sizes) < FEWEST else max(1.0, conformal_quantile(sizes, 0.9) / NormalDist().inv_cdf(0.95))
+def stretch_asked_by(sizes: np.ndarray) -> float:  # (n,) of latents, in the order of the examples
+    """Wider as the targets ask; narrower only as far as both halves of them do, for days are not alike."""
+    if len(sizes) < FEWEST:
+        return 1.0
+    whole, *halves = (
+        conformal_quantile(part, 0.9) / NormalDist().inv_cdf(0.95) for part in (sizes, *np.array_split(sizes, 2))
+    )
+    return max(whole, min(1.0, max(halves)))
 
 
 def pinned(source: Source) -> Tensor:  # (B, C, H, W) bool
