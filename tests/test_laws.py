@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from solidfield.errors import SolidError
 from solidfield.keys import torch_generator
 from solidfield.laws import LAWS, NODES, SPARSE, DiffusionLaw, MixtureLaw, interpolate
 from solidfield.sample import dpmpp
@@ -189,3 +190,9 @@ def test_few_levels_estimate_the_same_objective_and_leave_the_features_to_the_mi
     assert (draws.mean() - exact).abs() < error < 0.5 * (exact - mixture).abs()
     of_law, of_mixture = (torch.autograd.grad(loss, features)[0] for loss in (exact, mixture))
     torch.testing.assert_close(of_law, of_mixture)
+
+
+@pytest.mark.parametrize(("options", "message"), [({"weight": "snr"}, "weight 'snr'"), ({"levels": 0}, "levels = 0")])
+def test_options_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(SolidError, match=message):
+        DiffusionLaw(3, **options)

@@ -151,6 +151,8 @@ class DiffusionLaw(Law):
         super().__init__()
         if weight not in ("likelihood", "paper"):
             raise SolidError(f"weight '{weight}' of the diffusion law: choose likelihood or paper")
+        if levels <= 0:
+            raise SolidError(f"levels = {levels} of the diffusion law would teach it nothing; give more than 0")
         self.channels, self.levels, self.weight, self.steps = channels, levels, weight, steps
         self.mixture = MixtureLaw(features, channels, components)
         self.condition = nn.Linear(features, channels * width)
