@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from solidfield.pairs import PairStore
 
 
+@pytest.fixture(autouse=True)
+def same_weights_each_time() -> None:
+    """What a test draws from the global stream (new weights, mostly) does not depend on the tests before it."""
+    torch.manual_seed(int(os.environ.get("TEST_SEED", "0")))
+
+
 @pytest.fixture(scope="session")
 def truth() -> tiny.TinyTruth:
     """10 trajectories of 6 frames of one variable on 8 x 8 cells."""

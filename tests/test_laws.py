@@ -179,10 +179,8 @@ def test_mixture_is_the_same_for_far_values_on_either_side():
 
 
 def test_few_levels_estimate_the_same_objective_and_leave_the_features_to_the_mixture():
-    few, many = DiffusionLaw(3, levels=0.25), DiffusionLaw(3, levels=2000)
-    torch.nn.init.normal_(few.out.weight, std=0.2, generator=torch_generator(0))
-    many.load_state_dict(few.state_dict())
-    features = torch.randn(8, 3, generator=torch_generator(1)).requires_grad_()
+    few, many = (some_law("diffusion", channels=1, levels=levels) for levels in (0.25, 2000))
+    features = torch.randn(8, 4, generator=torch_generator(1)).requires_grad_()
     values, channel = torch.randn(8, generator=torch_generator(2)), torch.zeros(8, dtype=torch.long)
     draws = torch.stack([few.loss(features, values, channel, torch_generator(3, n)).mean() for n in range(2000)])
     exact = many.loss(features, values, channel, torch_generator(4)).mean()
