@@ -61,7 +61,7 @@ def rollout(
         else:
             own = known.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
             own = Source.of(states[-1].flatten(0, 1), own.mask, own.lead, own.covariates)
-            state = model.sample(own, 1, one_query_per_member(lasting.step()))[0].unflatten(0, (members, queries))
+            state = model.sample_few(own, 1, one_query_per_member(lasting.step()))[0].unflatten(0, (members, queries))
         if step < len(later):
             read = later[step]
             state = torch.where(read.mask, read.values, state)

@@ -63,6 +63,10 @@ class Forecaster(nn.Module, ABC):
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         """Draw K members for each query. All randomness is the noise's, which is made for these members."""
 
+    def sample_few(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
+        """As `sample`, where a query has so few members that another way may be cheaper; most have only one."""
+        return self.sample(source, members, noise)
+
     def objectives(self) -> list[Objective]:
         return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]
 

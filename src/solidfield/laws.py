@@ -34,14 +34,15 @@ from torch import Tensor, nn
 from .errors import SolidError
 
 NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
-SPARSE = 2  # of so many nodes one is moved by the flow, which is smooth; the others go along
+SPARSE = 3  # of so many nodes one is moved by the flow, which is smooth; the others go along
 AT_ONCE = 64  # cells whose flow is run together: what it remembers fits into a cache
-NEWTON = 4  # steps to a quantile of a mixture: within 1e-3 of its latent
+NEWTON = 4  # steps to a quantile of a mixture from a close bracket: within 1e-3 of its latent ...
+NEWTON_AFAR = 16  # ... and from the widest one
 LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
 
 
 class Law(nn.Module, ABC):
-    """A distribution per cell and channel, behind three verbs. P is a number of cells anywhere."""
+    """A distribution per cell and channel, behind four verbs. P is a number of cells anywhere."""
 
     name: ClassVar[str]
 
@@ -60,8 +61,12 @@ class Law(nn.Module, ABC):
         """z with Q(z) = value."""
 
     @abstractmethod
+    def value(self, features: Tensor, latents: Tensor) -> Tensor:  # (P, F), (K, P, C) -> (K, P, C)
+        """Q(z) itself: for a few latents a cell cheaper than a table."""
+
+    @abstractmethod
     def table(self, features: Tensor) -> Tensor:  # (P, C, nodes)
-        """Q at NODES, increasing along the last axis."""
+        """Q at NODES, increasing along the last axis: for many latents a cell, by `interpolate`."""
 
 
 def interpolate(
@@ -107,30 +112,28 @@ class MixtureLaw(Law):
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
         return _normal_score(*self.of(features, channel), values)
 
+    def value(self, features: Tensor, latents: Tensor) -> Tensor:
+        log_pi, mu, s = self.parts(features)  # (P, C, J)
+        # The upper half is the lower one of the mirrored law: there F keeps its digits.
+        side = torch.where(latents > 0, -1.0, 1.0)
+        mu, z = side[..., None] * mu, -latents.abs()
+        alone = mu + s * z[..., None]  # Q(z) of each component: that of the mixture lies between them
+        start = (log_pi.exp() * alone).sum(-1)
+        wanted = torch.special.ndtr(z)
+        return side * _quantile(log_pi.exp(), mu, s, wanted, start, alone.amin(-1), alone.amax(-1), NEWTON_AFAR)
+
     def table(self, features: Tensor) -> Tensor:
         log_pi, mu, s = (part[..., None, :] for part in self.parts(features))  # (P, C, 1, J)
         pi, nodes = log_pi.exp(), NODES.to(features)
-        height = pi / (s * math.sqrt(2 * math.pi))
-
-        def below(x: Tensor) -> Tensor:  # (P, C, n) -> F(x)
-            return (pi * torch.special.ndtr((x[..., None] - mu) / s)).sum(-1)
-
         # Between neighbouring points of all components F is smooth and rises a little: a bracket for every quantile.
         coarse = (mu + s * nodes[::3, None]).flatten(-2).sort(-1).values  # (P, C, J * n)
-        rising = below(coarse)
+        rising = _below(pi, mu, s, coarse)
         wanted = torch.special.ndtr(nodes).expand(*coarse.shape[:-1], -1).contiguous()
         right = torch.searchsorted(rising, wanted).clamp(1, coarse.shape[-1] - 1)
         low, high = coarse.gather(-1, right - 1), coarse.gather(-1, right)
         start, end = rising.gather(-1, right - 1), rising.gather(-1, right)
-        x = torch.lerp(low, high, ((wanted - start) / (end - start).clamp_min(1e-12)).clamp(0, 1))
-        for _ in range(NEWTON):  # Newton's method, by halves wherever it would leave the bracket
-            z = (x[..., None] - mu) / s
-            excess = (pi * torch.special.ndtr(z)).sum(-1) - wanted
-            density = (height * torch.exp(-0.5 * z.square())).sum(-1)
-            low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
-            newton = x - excess / density.clamp_min(1e-12)
-            x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
-        return x.cummax(-1).values
+        between = torch.lerp(low, high, ((wanted - start) / (end - start).clamp_min(1e-12)).clamp(0, 1))
+        return _quantile(pi, mu, s, wanted, between, low, high, NEWTON).cummax(-1).values
 
 
 class DiffusionLaw(Law):
@@ -146,7 +149,7 @@ class DiffusionLaw(Law):
         width: int = 32,  # of the denoiser
         levels: float = 0.25,  # noise levels per target and encoder pass; each with eps and -eps
         weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
-        steps: int = 4,  # of the flow, classical Runge-Kutta in theta
+        steps: int = 2,  # of the flow, classical Runge-Kutta in theta
     ):
         super().__init__()
         if weight not in ("likelihood", "paper"):
@@ -201,6 +204,10 @@ class DiffusionLaw(Law):
         y = self.mixture.latent(features, values, channel)
         return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi)
 
+    def value(self, features: Tensor, latents: Tensor) -> Tensor:
+        y = self._flow(latents, self.conditions(features), 0.5 * math.pi, 0.0)
+        return self.mixture.value(features, y)
+
     def table(self, features: Tensor) -> Tensor:
         return torch.cat([self._table(part) for part in features.split(AT_ONCE)])
 
@@ -232,6 +239,25 @@ def _surprise(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor: 
     """-log of a mixture's density, up to a constant."""
     z = (values[:, None] - mu) / s
     return -torch.logsumexp(log_pi - s.log() - 0.5 * z**2, dim=-1)
+
+
+def _below(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor) -> Tensor:  # three of (..., J), (...) -> (...)
+    """F(x) of a mixture."""
+    return (pi * torch.special.ndtr((x[..., None] - mu) / s)).sum(-1)
+
+
+def _quantile(
+    pi: Tensor, mu: Tensor, s: Tensor, wanted: Tensor, x: Tensor, low: Tensor, high: Tensor, steps: int
+) -> Tensor:  # three of (..., J), the others (...)
+    """F(x) = wanted by Newton's method from x, by halves wherever it would leave the bracket."""
+    height = pi / (s * math.sqrt(2 * math.pi))
+    for _ in range(steps):
+        excess = _below(pi, mu, s, x) - wanted
+        density = (height * torch.exp(-0.5 * ((x[..., None] - mu) / s).square())).sum(-1)
+        low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
+        newton = x - excess / density.clamp_min(1e-12)
+        x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+    return x
 
 
 def _normal_score(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)

@@ -52,7 +52,7 @@ def total_crps(
         chosen = examples[start : start + at_once]
         pair = scaling.standardise(store.batch(chosen)).to(device)
         noise = MemberNoise(seed, chosen.tolist(), range(members), device)
-        ensemble = model.sample(pair.source, members, noise)
+        ensemble = model.sample_few(pair.source, members, noise)
         if not torch.isfinite(ensemble).all():
             raise SolidError(
                 "the model draws values that are not finite at validation; train again with a lower train.lr"

@@ -97,7 +97,7 @@ def trained(
         "thin": 0.5,  # in half of the examples some sensors are hidden: spread stays honest when examples are few
         "validate_every": 500,
         "checkpoint_every": 500,
-        "validation_examples": 16 if chosen.dear or chosen.options.get("law") == "diffusion" else 64,
+        "validation_examples": 16 if chosen.dear else 64,
         "validation_members": 4,
         "seed": seed,
     }

@@ -24,7 +24,7 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -44,7 +44,7 @@ from ..recalibrate import FEWEST, conformal_quantile
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
 
-ENOUGH = 4_000  # latents observed twice: their correlation is known to 0.02
+DOUBT = 11  # latents observed twice are worth as much as the prior guess that their correlation is 0 +- 0.3
 
 
 class Solid(Forecaster):
@@ -156,13 +156,19 @@ class Solid(Forecaster):
     def memory(self) -> float:
         return float(self.lasting)
 
-    @torch.no_grad()
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:
+        return self._sample(source, noise, lambda features, z: interpolate(self.law.table(features), z))
+
+    def sample_few(self, source: Source, members: int, noise: Noise) -> Tensor:
+        return self._sample(source, noise, self.law.value)
+
+    @torch.no_grad()
+    def _sample(self, source: Source, noise: Noise, values: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         features, location, scale = self.encode(source)
         z = self.copula(source, features, noise)  # (K, B, C, H, W)
-        table = self.law.table(features.movedim(1, -1).flatten(0, 2))  # (B * H * W, C, nodes)
         flat = (z * self._widening(source)).movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
-        u = interpolate(table, flat).unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
+        u = values(features.movedim(1, -1).flatten(0, 2), flat)
+        u = u.unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
         return torch.where(pinned(source), source.values + self.obs_std * z, location + scale * u)
 
     def _widening(self, source: Source) -> Tensor:  # (B, C, H, W)
@@ -226,18 +232,15 @@ class Solid(Forecaster):
 
     @torch.no_grad()
     def _observed_lasting(self, followed: Iterable[tuple[Pair, Pair]]) -> Tensor:  # ()
-        """The correlation of a cell's latents at two targets a step apart, where both were observed."""
-        earlier, later, count = list[Tensor](), list[Tensor](), 0
+        """The correlation of a cell's latents at two targets a step apart, where both were observed; less if few."""
+        earlier, later = [torch.zeros(0)], [torch.zeros(0)]
         for pair, following in followed:
             (_, mask, z), (_, again, after) = self._latents(pair), self._latents(following)
-            earlier.append(z[mask & again])
-            later.append(after[mask & again])
-            count += len(earlier[-1])
-            if count > ENOUGH:
-                break
-        if count < FEWEST:
-            return torch.zeros(())
-        return F.cosine_similarity(torch.cat(earlier), torch.cat(later), dim=0).clamp(0, 0.99)
+            earlier.append(z[mask & again].cpu())
+            later.append(after[mask & again].cpu())
+        count = sum(map(len, earlier))
+        found = F.cosine_similarity(torch.cat(earlier), torch.cat(later), dim=0)
+        return (found * count / (count + DOUBT)).clamp(0, 0.99)
 
 
 def stretch_asked_by(sizes: np.ndarray) -> float:  # (n,) of latents, in the order of the examples
