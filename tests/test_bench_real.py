@@ -77,7 +77,10 @@ def test_kolkata_holds_days_and_sensors_out(tmp_path):
     gap = days[1]["difference"]["persistence"]["all"]["mean"]
     own, other = (days[1]["models"][name]["regions"]["all"]["crps"]["mean"] for name in ("kriging", "persistence"))
     assert gap == pytest.approx(own - other, abs=1e-3 * other)
-    assert len(tables(result)) == 8  # models and distances of two leads of two parts
+    assert len(tables(result)) == 9  # models and distances of two leads of two parts, and six steps of the first
+    rolled = result["parts"]["held-out days"]["found"][0]["rolled"]["steps"]
+    assert [at_step["ahead"] for at_step in rolled] == ["1 hour ahead", *(f"{n} hours ahead" for n in range(2, 7))]
+    assert set(rolled[5]["models"]) == set(SIMPLE) - {"nearest"}
 
 
 def test_the_judge_of_era5_scores_every_cell(tmp_path):

@@ -108,7 +108,7 @@ def run_airdelhi(
     tasks = plan(mode, pairs, home, models, minutes, seeds)
 
     def judge(group: list[Task]) -> dict[str, Any]:
-        findings = judge_readings(group, models, members, scenes, note)
+        findings = judge_readings(group, models, members, scenes, note=note)
         return in_brief(findings) | {"by_day": by_day(findings)}
 
     found = judged(tasks, jobs, judge, note)

@@ -2,7 +2,8 @@
 
 Sensors are drawn anew every hour; training sees their readings and 3 % other cells as targets, never the field. The
 judge alone opens the dense truth, on the held-out days, and scores every cell: `grid` is all of them, `unobserved`
-those without a sensor. Kriging has a covariance fitted to the same training readings.
+those without a sensor. Kriging has a covariance fitted to the same training readings. Several hours ahead every model
+is rolled forward and judged at the targets of the later hours.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from ..masks import distances_to_sensor
 from ..pairs import PairStore, open_pairs
 from ..report.drawn import Contender, contenders
 from ..report.held import choose_examples, lengths
+from ..report.rolled import judge_rolled
 from ..report.words import lead_label
 from ..run import load_run
+from ..scaling import Scaling
 from ..scores import bootstrap, regions, score
 from .real import Note, Task, fill, is_closed, judged, plan
-from .real_brief import digits, estimate, part_of, region_in_brief
+from .real_brief import digits, estimate, part_of, region_in_brief, rolled_in_brief
 
 MODELS = ("solid", "kriging", "persistence", "climatology")
 PART = "full grid"
@@ -42,13 +45,14 @@ def run_era5(
     members: int = 100,
     scenes: int | None = None,  # of each lead; None: all test examples
     jobs: int = 2,
+    steps: int = 6,  # of a rollout
     note: Note | None = None,
 ) -> dict[str, Any]:
     """Results at both leads; runs that are in `work` already are used again."""
     home = work / f"share-{share:g}"
     pairs = fill(home / "pairs.zarr", lambda path: era5_pairs(data, path, share))
     tasks = plan(PART, pairs, home, models, minutes, seeds)
-    found = judged(tasks, jobs, lambda group: judge_dense(group, models, data, members, scenes, note), note)
+    found = judged(tasks, jobs, lambda group: judge_dense(group, models, data, members, scenes, steps, note), note)
     return {
         "data": CREDIT,
         "share": share,
@@ -64,9 +68,10 @@ def judge_dense(
     data: Path,
     members: int,
     scenes: int | None = None,
+    steps: int = 6,
     note: Note | None = None,
 ) -> dict[str, Any]:
-    """The runs of one seed and their rivals against the whole field of the held-out days."""
+    """The runs of one seed and their rivals against the whole field of the held-out days; at readings, hours ahead."""
     runs, store = [load_run(task.folder) for task in tasks], open_pairs(tasks[0].pairs)
     rivals = [name for name in models if is_closed(name) and name not in {task.scheme.model for task in tasks}]
     everyone = contenders(runs[0], store, rivals, runs[1:])
@@ -83,7 +88,13 @@ def judge_dense(
                 note(f"{one.name}, lead {lead}", place, len(everyone))
             found[one.name] = _score(_ensemble(one, store, chosen, members, tasks[0].seed), values, store, chosen)
         leads.append(_lead(store, lead, chosen, found))
-    return {"distance_units": lengths(store.grid)[1], "leads": leads}
+    std = Scaling.fit(store, store.split("train")).physical_std
+    rolled = judge_rolled(everyone, runs[0], store, steps, std, members, scenes, tasks[0].seed, note)
+    return {
+        "distance_units": lengths(store.grid)[1],
+        "leads": leads,
+        "rolled": rolled_in_brief(rolled, store.variables[0]),
+    }
 
 
 def _ensemble(one: Contender, store: PairStore, chosen: np.ndarray, members: int, seed: int) -> np.ndarray:

@@ -115,14 +115,27 @@ def judged(
 
 
 def judge_readings(
-    tasks: Sequence[Task], models: Sequence[str], members: int, scenes: int | None = None, note: Note | None = None
+    tasks: Sequence[Task],
+    models: Sequence[str],
+    members: int,
+    scenes: int | None = None,
+    steps: int = 1,  # from 2 on all are rolled forward, too
+    note: Note | None = None,
 ) -> Findings:
     """The runs of one seed and the closed-form rivals at the held-out readings."""
     runs = [load_run(task.folder) for task in tasks]
     rivals = [name for name in models if is_closed(name) and name not in {task.scheme.model for task in tasks}]
     store = open_pairs(tasks[0].pairs)
     return judge_run(
-        runs[0], store, rivals=rivals, runs=runs[1:], members=members, scenes=scenes, seed=tasks[0].seed, note=note
+        runs[0],
+        store,
+        rivals=rivals,
+        runs=runs[1:],
+        members=members,
+        scenes=scenes,
+        steps=steps,
+        seed=tasks[0].seed,
+        note=note,
     )
 
 

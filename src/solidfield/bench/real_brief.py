@@ -43,11 +43,27 @@ def in_brief(findings: Findings) -> dict[str, Any]:
             }
         )
     words = results["verdict"]
-    return {
+    brief = {
         "verdict": [words["headline"], *words["worth"], *words["honest"]],
         "distance_units": results["distance_units"],
         "leads": leads,
     }
+    return brief | ({"rolled": rolled_in_brief(results["rolled"], variable)} if "rolled" in results else {})
+
+
+def rolled_in_brief(rolled: Mapping[str, Any], variable: str) -> dict[str, Any]:
+    """Step by step, the scores of every model at all readings."""
+    steps = [
+        {
+            "ahead": at_step["ahead"],
+            "models": {
+                name: region_in_brief(model["variables"][variable]["regions"]["all"])
+                for name, model in at_step["models"].items()
+            },
+        }
+        for at_step in rolled["steps"]
+    ]
+    return {"scenes": rolled["scenes"], "memory": digits(rolled["memory"]), "steps": steps}
 
 
 def _model(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,6 +131,8 @@ def real_tables(result: Mapping[str, Any]) -> list[Table]:
             title = f"{part}, {at_lead['ahead']}"
             tables.append(_models_table(title, at_lead, seeds, units, entry["region"], len(entry["found"])))
             tables.append(_distance_table(title, at_lead, first["distance_units"]))
+        if "rolled" in first:
+            tables.append(_rolled_table(part, first["rolled"], units))
     return tables
 
 
@@ -154,6 +172,16 @@ def _distance_table(title: str, at_lead: Mapping[str, Any], unit: str) -> Table:
     rows = [
         (name, *(f"{row['crps']['mean']:.3g}, {_share(row['coverage'])}" for row in model["by_distance"]))
         for name, model in at_lead["models"].items()
+    ]
+    return header, rows
+
+
+def _rolled_table(part: str, rolled: Mapping[str, Any], units: str) -> Table:
+    steps = rolled["steps"]
+    header = (f"{part}, rolled forward: CRPS in {units}, 90 % holds", *(at_step["ahead"] for at_step in steps))
+    rows = [
+        (name, *(f"{one['crps']['mean']:.3g}, {_share(one['coverage'])}" for one in (s["models"][name] for s in steps)))
+        for name in steps[0]["models"]
     ]
     return header, rows
 

@@ -35,6 +35,7 @@ def evaluate(
     run: Annotated[list[Path] | None, typer.Option(help="Runs only: trained runs to compare with; repeatable.")] = None,
     members: Annotated[int, typer.Option(help="Runs only: of each ensemble.")] = 100,
     scenes: Annotated[int | None, typer.Option(help="Runs only: test examples a lead, evenly in time; or all.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Runs only: also roll so many steps forward and judge each.")] = 1,
     seed: Annotated[int, typer.Option(help="Runs only: same seed, same members.")] = 0,
     above: Annotated[float | None, typer.Option(help="Runs only: threshold of the map of chances.")] = None,
     json: show.JsonOption = False,
@@ -46,7 +47,7 @@ def evaluate(
             raise SolidError("--truth is for maps; predict with `solid predict`, then evaluate the maps")
         rivals = tuple(rival) if rival else REPORT_RIVALS
         into = into or subject.with_name(f"{subject.name}-report")
-        _run(subject, where, into, rivals, run or [], members, scenes, seed, above, json)
+        _run(subject, where, into, rivals, run or [], members, scenes, steps, seed, above, json)
     elif where is None or into is None:
         raise SolidError(f"{subject} is no run folder; to score maps, give them, their pair store and a folder")
     else:
@@ -61,6 +62,7 @@ def _run(
     others: list[Path],
     members: int,
     scenes: int | None,
+    steps: int,
     seed: int,
     above: float | None,
     json: bool,
@@ -78,12 +80,14 @@ def _run(
             runs=[load_run(other) for other in others],
             members=members,
             scenes=scenes,
+            steps=steps,
             seed=seed,
             note=lambda what, done, total: update(done, total, what),
         )
     words: list[str | Path | float] = ["solid", "evaluate", path, "--out", out, "--members", members, "--seed", seed]
     words += ["--pairs", pairs] if pairs else []
     words += ["--scenes", scenes] if scenes else []
+    words += ["--steps", steps] if steps > 1 else []
     words += ["--above", above] if above is not None else []
     words += [word for name in rivals for word in ("--rival", name)] if rivals != REPORT_RIVALS else []
     words += [word for other in others for word in ("--run", other)]

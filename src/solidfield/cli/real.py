@@ -25,6 +25,7 @@ Minutes = Annotated[float, typer.Option(help="CPU time on one thread for each tr
 Seeds = Annotated[int, typer.Option(help="Trainings of each model.")]
 Members = Annotated[int, typer.Option(help="Of each ensemble.")]
 Scenes = Annotated[int | None, typer.Option(help="Test examples of a lead, evenly in time; else all.")]
+Steps = Annotated[int, typer.Option(min=2, help="Hours that every model is rolled forward, held-out days.")]
 Jobs = Annotated[int, typer.Option(help="Models trained side by side.")]
 
 
@@ -46,6 +47,7 @@ def kolkata(
     scenes: Scenes = None,
     jobs: Jobs = 2,
     ablate: Annotated[bool, typer.Option(help="Also train solid without calendar, and without history.")] = False,
+    steps: Steps = 6,
     json: show.JsonOption = False,
 ) -> None:
     """PM2.5 in Kolkata, one hour ahead, every fifth day held out; a second part holds sensors out."""
@@ -61,6 +63,7 @@ def kolkata(
             scenes,
             jobs,
             ablate,
+            steps,
             note=lambda what, done, total: update(done, total, what),
         )
     _tell(result, out, json)
@@ -77,6 +80,7 @@ def era5(
     members: Members = 100,
     scenes: Scenes = None,
     jobs: Jobs = 2,
+    steps: Steps = 6,
     json: show.JsonOption = False,
 ) -> None:
     """2 m temperature from few random sensors, now and an hour ahead, against the dense truth of held-out days."""
@@ -91,6 +95,7 @@ def era5(
             members,
             scenes,
             jobs,
+            steps,
             note=lambda what, done, total: update(done, total, what),
         )
     _tell(result, out, json)

@@ -20,6 +20,7 @@ from ..run import LoadedRun
 from ..scaling import Scaling
 from .drawn import Drawn, contenders, draw_held
 from .held import Held, choose_examples, held_readings, lengths, share_beyond
+from .rolled import judge_rolled
 from .scored import score_lead
 from .verdict import verdict
 from .words import lead_label
@@ -58,6 +59,7 @@ def judge_run(
     runs: Sequence[LoadedRun] = (),  # trained rivals
     members: int = 100,
     scenes: int | None = None,  # test examples of each lead, evenly spaced; None: all
+    steps: int = 1,  # from 2 on the models are also rolled forward, and judged after every step
     seed: int = 0,
     note: Note | None = None,
 ) -> Findings:
@@ -104,6 +106,8 @@ def judge_run(
         "run": provenance(run, seed, members) | {"trained_on_this_store": _same_data(run, store)},
         "leads": scored,
     }
+    if steps > 1:
+        results["rolled"] = judge_rolled(models, run, store, steps, std, members, scenes, seed, note)
     return Findings({"verdict": verdict(results)} | results, run, store, evidence)
 
 

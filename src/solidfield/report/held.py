@@ -64,12 +64,13 @@ def held_readings(
     store: PairStore,
     examples: np.ndarray,  # (N,) of one lead
     never_supervised: np.ndarray,  # (C, H, W) bool, of the run
+    sources: np.ndarray | None = None,  # (N,) examples whose source is what was known; None: these
 ) -> Held:
     """Every target reading of these examples."""
     cells = store.grid.cells
     case, flat, values = store.readings_of("target", examples)
     channel, cell = np.divmod(flat, cells)
-    distance, seen = _from_sources(store, examples, case, flat)
+    distance, seen = _from_sources(store, examples if sources is None else sources, case, flat)
     regions = {"all": np.ones(len(case), dtype=bool), "seen": seen, "unseen": ~seen}
     held = np.zeros(cells, dtype=bool)
     for name, mask in store.held.items():

@@ -11,11 +11,12 @@ from string import Template
 from typing import Any
 
 from .markup import figure, listing, section
-from .tables import tables
+from .tables import rolled_tables, tables
 from .words import REGIONS, labelled
 
 SECTIONS = {
     "models": "Beside its rivals",
+    "rolled": "Several steps ahead",
     "maps": "One scene",
     "calibration": "Is the uncertainty honest?",
     "distance": "Away from the sensors",
@@ -89,6 +90,8 @@ def page(
     for name, heading in SECTIONS.items():
         figures = [figure(caption, alt, png) for kind, caption, alt, png in images if kind == name]
         shown = tables(results) if name == "models" else []
+        if name == "rolled" and name in results:
+            shown = rolled_tables(results)
         if figures or shown:
             parts.append(section(name, heading, "\n".join((*shown, *figures))))
     parts.append(section("data", "What was used", listing(data_facts(results))))

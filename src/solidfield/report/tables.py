@@ -18,6 +18,35 @@ def tables(results: dict[str, Any]) -> list[str]:
     return made
 
 
+def rolled_tables(results: dict[str, Any]) -> list[str]:
+    """Step by step: the run, and the CRPS of its rivals."""
+    rolled, made = results["rolled"], []
+    for variable, units in results["variables"].items():
+        rows = []
+        for at_step in rolled["steps"]:
+            found = [model["variables"].get(variable) for model in at_step["models"].values()]
+            if found[0] is None:
+                continue
+            own, *rivals = (model["regions"]["all"] for model in found)
+            rows.append(
+                (
+                    at_step["ahead"],
+                    f"{own['readings']:,}",
+                    interval(own["crps"]),
+                    share(own["coverage"]["0.9"]),
+                    "-" if own["spread_skill"] is None else f"{own['spread_skill']['mean']:.2f}",
+                    *(f"{rival['crps']['mean']:.3g}" for rival in rivals),
+                )
+            )
+        header = (
+            *("ahead", "readings", f"CRPS {units}".strip() + " (95 %)", "90 % intervals hold", "spread / skill"),
+            *(f"CRPS of {name}" for name in list(rolled["steps"][0]["models"])[1:]),
+        )
+        caption = f"{variable}, rolled forward from {rolled['scenes']} of {rolled['scenes_in_all']} test scenes"
+        made.append(table(caption, header, rows))
+    return made
+
+
 def _models_table(at_lead: dict[str, Any], variable: str, units: str) -> str:
     region = main_region(at_lead, variable)
     rows = []

@@ -1,0 +1,96 @@
+"""Rolled forward and judged: chains by brute force, the first step is the forecast, later readings stay unknown."""
+
+import numpy as np
+import pytest
+
+from dated import dated_store, fitted_run
+from solidfield.errors import SolidError
+from solidfield.report import judge_run
+from solidfield.report.drawn import contenders, draw_held
+from solidfield.report.held import held_readings
+from solidfield.report.rolled import chains, judge_rolled
+from solidfield.report.scored import score_lead
+
+STEPS, MEMBERS, STD = 3, 20, (5.0,)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return dated_store(tmp_path_factory.mktemp("rolled") / "run" / "pairs.zarr")
+
+
+@pytest.fixture(scope="module")
+def run(store):
+    return fitted_run(store.path.parent, store, "kriging")
+
+
+@pytest.fixture(scope="module")
+def models(run, store):
+    return contenders(run, store, ("persistence", "nearest", "climatology"))
+
+
+@pytest.fixture(scope="module")
+def rolled(models, run, store):
+    return judge_rolled(models, run, store, STEPS, STD, MEMBERS)
+
+
+def scores(at_step, model):
+    return at_step["models"][model]["variables"]["pm"]["regions"]["all"]
+
+
+def test_a_chain_is_every_row_of_frames_that_were_all_held_out(store) -> None:
+    test = [int(i) for i in store.split("test") if store.columns["lead"][i] == 1]
+    begins = {int(store.columns["frame_source"][i]): i for i in test}
+    expected = set()
+    for frame, first in begins.items():
+        row = [begins.get(frame + step) for step in range(STEPS)]
+        if None not in row:
+            expected.add((first, *row[1:]))
+    found = chains(store, 1, STEPS)
+    assert {tuple(row) for row in found.tolist()} == expected
+    assert len(found) == len(expected) > 0
+
+
+def test_the_first_step_is_the_forecast_itself(models, run, store, rolled) -> None:
+    first = chains(store, 1, STEPS)[:, 0]
+    held = held_readings(store, first, run.never_supervised.numpy())
+    drawn = {model.name: draw_held(model, store, held, MEMBERS).members for model in models if model.name != "nearest"}
+    expected = score_lead(held, drawn, store.variables, STD)["models"]
+    for name in drawn:
+        assert scores(rolled["steps"][0], name)["crps"]["mean"] == pytest.approx(
+            expected[name]["variables"]["pm"]["regions"]["all"]["crps"]["mean"], rel=1e-4
+        )
+
+
+def test_persistence_stays_what_was_read_first(models, store, rolled) -> None:
+    """Its error after each step by hand: the map of the first source against the readings of the step."""
+    rows = chains(store, 1, STEPS)
+    persistence = next(model for model in models if model.name == "persistence")
+    source = persistence.scaling.standardise(store.batch(rows[:, 0]).source)
+    maps = persistence.scaling.restore(persistence.model.sample(source, 1, None))[0].numpy()
+    for step, at_step in enumerate(rolled["steps"]):
+        target = store.batch(rows[:, step]).target
+        error = np.abs(maps - target.values.numpy())[target.mask.numpy()].mean()
+        assert scores(at_step, "persistence")["crps"]["mean"] == pytest.approx(error, rel=1e-5)
+        assert at_step["ahead"] == f"{6 * (step + 1)} hours ahead"
+
+
+def test_what_is_read_on_the_way_is_kept_from_every_model(models, run, store, monkeypatch) -> None:
+    opened, batch = set(), type(store).batch
+    monkeypatch.setattr(type(store), "batch", lambda self, indices: opened.update(indices) or batch(self, indices))
+    judge_rolled(models, run, store, STEPS, STD, MEMBERS)
+    assert opened == set(chains(store, 1, STEPS)[:, 0])
+
+
+def test_errors_grow_and_the_report_says_so(run, store, rolled) -> None:
+    growing = [scores(at_step, "kriging")["crps"]["mean"] for at_step in rolled["steps"]]
+    assert growing == sorted(growing)  # an AR(1) field is the less known the farther ahead
+    found = judge_run(run, store, rivals=("persistence",), members=MEMBERS, steps=STEPS)
+    words = found.results["verdict"]
+    assert any(line.startswith("18 hours ahead:") for line in words["worth"])
+    assert any(line.startswith("18 hours ahead: the 90 % intervals hold") for line in words["honest"])
+
+
+def test_more_steps_than_were_held_out_in_a_row_are_an_error(models, run, store) -> None:
+    with pytest.raises(SolidError, match=r"no 9 test examples in a row.*fewer steps"):
+        judge_rolled(models, run, store, 9, STD, MEMBERS)
