@@ -7,7 +7,9 @@ from dated import dated_store, fitted_run
 from solidfield.errors import SolidError
 from solidfield.report import judge_run
 from solidfield.report.drawn import contenders, draw_held
+from solidfield.report.figures import pictures
 from solidfield.report.held import held_readings
+from solidfield.report.page import page
 from solidfield.report.rolled import chains, judge_rolled
 from solidfield.report.scored import score_lead
 
@@ -89,6 +91,11 @@ def test_errors_grow_and_the_report_says_so(run, store, rolled) -> None:
     words = found.results["verdict"]
     assert any(line.startswith("18 hours ahead:") for line in words["worth"])
     assert any(line.startswith("18 hours ahead: the 90 % intervals hold") for line in words["honest"])
+    assert "rolled" in [picture.name for picture in pictures(found)]
+    text = page(found.results, [], "")
+    for at_step in rolled["steps"]:
+        assert f">{at_step['ahead']}<" in text
+        assert f">{scores(at_step, 'persistence')['crps']['mean']:.3g}<" in text
 
 
 def test_more_steps_than_were_held_out_in_a_row_are_an_error(models, run, store) -> None:

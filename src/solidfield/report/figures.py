@@ -45,6 +45,9 @@ def pictures(findings: Findings, above: float | None = None) -> Iterator[Picture
             yield from _bins(results, at_lead, variable, tag)
             if c == 0 and len(evidence.probes) and len(evidence.own.probes) > 1:
                 yield _series(findings, evidence, tag)
+    for variable in results["rolled"]["variables"] if "rolled" in results else ():
+        place = f"-{store.variables.index(variable) + 1}" if len(store.variables) > 1 else ""
+        yield _rolled(results, variable, f"rolled{place}")
     for c, variable in enumerate(store.variables):
         yield _taught(findings, c, f"taught-{c + 1}" if len(store.variables) > 1 else "taught", variable)
 
@@ -153,6 +156,32 @@ def _bins(results: dict[str, Any], at_lead: dict[str, Any], variable: str, tag: 
             + (f"; {few} of {len(labels)} bins have fewer than {FEW} readings and say little." if few else "."),
             f"Three panels {words}: CRPS of every model, share of readings inside 90 % intervals, number of readings.",
         )
+
+
+def _rolled(results: dict[str, Any], variable: str, name: str) -> Picture:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    steps = results["rolled"]["steps"]
+    for at_step in steps:
+        for model, found in at_step["models"].items():
+            score = found["variables"][variable]["regions"]["all"]
+            rows.setdefault(model, []).append(score | {"coverage": score["coverage"]["0.9"]})
+    words = "several steps ahead"
+    figure = plot.bins_figure(
+        rows,
+        [at_step["ahead"].removesuffix(" ahead") for at_step in steps],
+        "ahead",
+        results["variables"][variable],
+        f"{variable}, {words}",
+        (LOWEST, HIGHEST),
+    )
+    return Picture(
+        name,
+        "rolled",
+        figure,
+        f"{variable}: error and honesty {words}, every model rolled forward from the same readings. Bars are 95 % "
+        "intervals.",
+        "Three panels by time ahead: CRPS of every model, share of readings inside 90 % intervals, number of readings.",
+    )
 
 
 def _series(findings: Findings, evidence: Evidence, tag: str) -> Picture:

@@ -73,7 +73,16 @@ def judge_rolled(
                 **score_lead(at, ensembles, store.variables, std),
             }
         )
-    return {"scenes": count, "scenes_in_all": len(rows), "memory": run.model.memory, "steps": found}
+    own = models[0].name
+    return {
+        "scenes": count,
+        "scenes_in_all": len(rows),
+        "memory": run.model.memory,
+        "variables": [  # with readings at every step
+            name for name in store.variables if all(name in step["models"][own]["variables"] for step in found)
+        ],
+        "steps": found,
+    }
 
 
 def chains(store: PairStore, lead: int, steps: int) -> np.ndarray:  # (N, L) positions in the store

@@ -21,13 +21,10 @@ def tables(results: dict[str, Any]) -> list[str]:
 def rolled_tables(results: dict[str, Any]) -> list[str]:
     """Step by step: the run, and the CRPS of its rivals."""
     rolled, made = results["rolled"], []
-    for variable, units in results["variables"].items():
-        rows = []
+    for variable in rolled["variables"]:
+        units, rows = results["variables"][variable], []
         for at_step in rolled["steps"]:
-            found = [model["variables"].get(variable) for model in at_step["models"].values()]
-            if found[0] is None:
-                continue
-            own, *rivals = (model["regions"]["all"] for model in found)
+            own, *rivals = (model["variables"][variable]["regions"]["all"] for model in at_step["models"].values())
             rows.append(
                 (
                     at_step["ahead"],

@@ -32,11 +32,11 @@ def verdict(results: Results) -> dict[str, Any]:
             worth += _worth(results, at_lead, variable, call)
             honest += _honest(results, at_lead, variable, call)
             caution += _caution(results, at_lead, variable)
-    for at_end in results.get("rolled", {"steps": []})["steps"][-1:]:
-        for variable in next(iter(at_end["models"].values()))["variables"]:
-            call = call_of(at_end, variable)
-            worth += _worth(results, at_end, variable, call)
-            honest += _honest(results, at_end, variable, call)
+    for variable in results["rolled"]["variables"] if "rolled" in results else ():
+        at_end = results["rolled"]["steps"][-1]
+        call = call_of(at_end, variable)
+        worth += _worth(results, at_end, variable, call)
+        honest += _honest(results, at_end, variable, call)
     return {
         "headline": _headline(calls),
         "worth": worth,
