@@ -118,9 +118,9 @@ class MixtureLaw(Law):
         side = torch.where(latents > 0, -1.0, 1.0)
         mu, z = side[..., None] * mu, -latents.abs()
         alone = mu + s * z[..., None]  # Q(z) of each component: that of the mixture lies between them
-        start = (log_pi.exp() * alone).sum(-1)
-        wanted = torch.special.ndtr(z)
-        return side * _quantile(log_pi.exp(), mu, s, wanted, start, alone.amin(-1), alone.amax(-1), NEWTON_AFAR)
+        pi, wanted = log_pi.exp(), torch.special.ndtr(z)
+        start, low, high = (pi * alone).sum(-1), alone.amin(-1), alone.amax(-1)
+        return side * _quantile(pi, mu, s, wanted, start, low, high, NEWTON_AFAR)
 
     def table(self, features: Tensor) -> Tensor:
         log_pi, mu, s = (part[..., None, :] for part in self.parts(features))  # (P, C, 1, J)
