@@ -178,7 +178,8 @@ def _distance_table(title: str, at_lead: Mapping[str, Any], unit: str) -> Table:
 
 def _rolled_table(part: str, rolled: Mapping[str, Any], units: str) -> Table:
     steps = rolled["steps"]
-    header = (f"{part}, rolled forward: CRPS in {units}, 90 % holds", *(at_step["ahead"] for at_step in steps))
+    title = f"{part}, rolled forward (memory {rolled['memory']:.2f}): CRPS in {units}, 90 % holds"
+    header = (title, *(at_step["ahead"] for at_step in steps))
     rows = [
         (name, *(f"{one['crps']['mean']:.3g}, {_share(one['coverage'])}" for one in (s["models"][name] for s in steps)))
         for name in steps[0]["models"]
