@@ -35,7 +35,9 @@ def evaluate(
     run: Annotated[list[Path] | None, typer.Option(help="Runs only: trained runs to compare with; repeatable.")] = None,
     members: Annotated[int, typer.Option(help="Runs only: of each ensemble.")] = 100,
     scenes: Annotated[int | None, typer.Option(help="Runs only: test examples a lead, evenly in time; or all.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Runs only: also roll so many steps forward and judge each.")] = 1,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Runs only: also roll so many steps forward, from 40 scenes or --scenes.")
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Runs only: same seed, same members.")] = 0,
     above: Annotated[float | None, typer.Option(help="Runs only: threshold of the map of chances.")] = None,
     json: show.JsonOption = False,
