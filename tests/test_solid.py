@@ -1,7 +1,9 @@
 """`solid`, beyond the contract of every model: one encoder pass, pinned readings, the overlap weight."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,10 +11,10 @@ import contract
 from solidfield.fields import Pair, Source, Target
 from solidfield.forecast import Spec
 from solidfield.grid import Grid
-from solidfield.keys import torch_generator
+from solidfield.keys import numpy_generator, torch_generator
 from solidfield.laws import interpolate
 from solidfield.models.queries import coordinate_channels, in_patches
-from solidfield.models.solid import Solid, stretch_asked_by
+from solidfield.models.solid import Solid, stretch_asked_by, stretch_at_new_cells
 from solidfield.models.solid_onepass import SolidOnepass
 from solidfield.models.solid_paper import SolidPaper
 from solidfield.noise import MemberNoise
@@ -152,6 +154,22 @@ def test_laws_are_as_wide_as_held_out_targets_ask(lead):
 def test_laws_become_narrower_only_as_far_as_both_halves_of_the_targets_ask(halves, expected):
     latents = torch.randn(2, 40_000, generator=torch_generator(0)) * torch.tensor(halves)[:, None]
     assert stretch_asked_by(latents.abs().flatten().numpy()) == pytest.approx(expected, abs=0.03)
+
+
+def test_few_strangers_ask_for_what_holds_90_percent_at_a_cell_that_was_not_among_them():
+    """Cells of different scale: over many draws of six of them, new cells are held as often as promised."""
+    generator = numpy_generator(0, "strangers")
+    others = np.exp(0.5 * generator.standard_normal(2000))
+    held = []
+    for _ in range(300):
+        scales = np.repeat(np.exp(0.5 * generator.standard_normal(6)), 30)
+        sizes, cells = np.abs(scales * generator.standard_normal(180)), np.repeat(np.arange(6), 30)
+        stretches = stretch_asked_by(sizes), stretch_at_new_cells(sizes, cells)
+        held.append([math.erf(1.645 * s / math.sqrt(2) / scale) for s in stretches for scale in others[:50]])
+        others = np.roll(others, 50)
+    pooled, new = np.array(held).reshape(300, 2, 50).mean((0, 2))
+    assert new == pytest.approx(0.9, abs=0.012)
+    assert pooled < new - 0.01  # what they ask together is too little
 
 
 def test_memory_is_how_far_latents_last_between_targets_a_step_apart():

@@ -16,7 +16,8 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
   no bound, and its gradient would drown all others;
 - z is stretched as held-out targets ask: a network that saw few days is too sure of new ones, coordinates and history
-  make it too sure of cells it never met (`Holdout.strangers` keeps some), and hidden sensors make it a little unsure;
+  make it too sure of cells it never met (`Holdout.strangers` keeps some, each judged by what the others ask for), and
+  hidden sensors make it a little unsure;
 - what tells of position is silent until learned (`queries.py`);
 - in a rollout the noise lasts from step to step as the latents of held-out targets do (`memory`): where sensors leave a
   void, what was not known at one step is not known at the next, and noise drawn anew each time would average it out.
@@ -221,14 +222,18 @@ class Solid(Forecaster):
     @torch.no_grad()
     def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (2, 2)
         """What makes a central 90 % interval hold 90 % of the held-out targets of each kind."""
-        sizes: list[list[Tensor]] = [[], [], [], []]
+        sizes, cells, strange, ahead = [], [], [], []
         for pair in pairs:
             _, mask, z = self._latents(pair)
-            ahead = (pair.source.lead > 0)[:, None, None, None]
-            kinds = [cells & leads for cells in (~self.strange, self.strange) for leads in (~ahead, ahead)]
-            for kind, where in zip(sizes, kinds, strict=True):
-                kind.append(z[mask & where].abs())
-        return torch.tensor([stretch_asked_by(torch.cat(kind).cpu().numpy()) for kind in sizes]).view(2, 2)
+            b, c, y, x = mask.nonzero(as_tuple=True)
+            sizes.append(z[b, c, y, x].abs())
+            cells.append(y * self.spec.grid.shape[1] + x)
+            strange.append(self.strange[c, y, x])
+            ahead.append(pair.source.lead[b] > 0)
+        size, cell, new, later = (torch.cat(parts).cpu().numpy() for parts in (sizes, cells, strange, ahead))
+        taught = [stretch_asked_by(size[~new & (later == when)]) for when in (False, True)]
+        there = [new & (later == when) for when in (False, True)]
+        return torch.tensor([taught, [stretch_at_new_cells(size[rows], cell[rows]) for rows in there]])
 
     @torch.no_grad()
     def _observed_lasting(self, followed: Iterable[tuple[Pair, Pair]]) -> Tensor:  # ()
@@ -247,10 +252,26 @@ def stretch_asked_by(sizes: np.ndarray) -> float:  # (n,) of latents, in the ord
     """Wider as the targets ask; narrower only as far as both halves of them do, for days are not alike."""
     if len(sizes) < FEWEST:
         return 1.0
-    whole, *halves = (
-        conformal_quantile(part, 0.9) / NormalDist().inv_cdf(0.95) for part in (sizes, *np.array_split(sizes, 2))
-    )
+    whole, *halves = (_asked(part) for part in (sizes, *np.array_split(sizes, 2)))
     return max(whole, min(1.0, max(halves)))
+
+
+def stretch_at_new_cells(sizes: np.ndarray, cells: np.ndarray) -> float:  # both (n,)
+    """As wide as the targets of these cells ask, and wider by as much as each cell asks beyond the others.
+
+    A cell that nobody asked differs from those that were, and they are few: what all but one of them ask for holds
+    fewer than 90 % of the targets of that one.
+    """
+    met = np.unique(cells)
+    if len(sizes) < FEWEST or len(met) < 2:
+        return 1.0
+    beyond = np.concatenate([sizes[cells == cell] / _asked(sizes[cells != cell]) for cell in met])
+    return _asked(sizes) * max(1.0, _asked(beyond))
+
+
+def _asked(sizes: np.ndarray) -> float:  # (n,)
+    """By how much 90 % of them surpass those of a standard normal."""
+    return conformal_quantile(sizes, 0.9) / NormalDist().inv_cdf(0.95)
 
 
 def pinned(source: Source) -> Tensor:  # (B, C, H, W) bool
