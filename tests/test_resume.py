@@ -13,8 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import tiny
+from solidfield.errors import SolidError
 from solidfield.pairs import PairStore
-from solidfield.run import load_run
+from solidfield.run import load_run, only_writer
+from solidfield.train import train
 
 KILLER = """
 import json, os, random, signal, sys, time
@@ -95,3 +100,20 @@ def test_killed_runs_end_with_the_same_bits(store: PairStore, run: Path) -> None
     assert not list(killed.rglob(".tmp-*"))
     assert scores(whole) == scores(killed)
     assert load_run(killed).info["history"]["best_step"] == load_run(whole).info["history"]["best_step"]
+
+
+def test_a_folder_that_another_process_trains_in_is_left_alone(run: Path, store: PairStore) -> None:
+    config = tiny.tiny_config(steps=4)
+
+    class Cut(Exception):
+        pass
+
+    def cut(progress) -> None:
+        raise Cut
+
+    with pytest.raises(Cut):
+        train(tiny.Tiny(tiny.spec_of(store)), store, run, config, report=cut)
+    # A lock belongs to an opening of the folder: another one in this process is as good as another process.
+    with only_writer(run), pytest.raises(SolidError, match=f"another process is training in {run}"):
+        train(tiny.Tiny(tiny.spec_of(store)), store, run, config, resume=True)
+    assert train(tiny.Tiny(tiny.spec_of(store)), store, run, config, resume=True).steps == 4

@@ -8,15 +8,17 @@
     state/step-00000400  the last two checkpoints
 
 A folder belongs to one run: starting into it again is an error, resuming it with other data or settings is an
-error that names the difference.
+error that names the difference, and so is resuming it while another process trains in it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import platform
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -157,6 +159,22 @@ def resume(path: Path, document: Document) -> Document:
     clean(path)
     clean(path / STATE)
     return recorded
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Keep other processes from training in this folder; the system lets go of it when its holder dies."""
+    holder = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SolidError(f"another process is training in {path}; wait for it or choose another folder") from None
+        except OSError:
+            pass  # a file system without locks protects nobody, and keeps nobody from training
+        yield
+    finally:
+        os.close(holder)
 
 
 def _difference(recorded: Any, present: Any, name: str) -> str | None:

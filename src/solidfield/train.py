@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -110,20 +111,28 @@ def train(
     fabric = launch(config)
     scaling = scaling or Scaling.fit(store, store.split("train"))
     document = folder.describe(model, options or {}, store, scaling, config, fabric.world_size)
-    if resume:
-        document = by_first(fabric, folder.resume, run, document)
-    else:
-        document = by_first(fabric, folder.start, run, document, store, config)
-    if document["finished"]:
-        return TrainResult(run, **document["history"])
     session = Session(fabric, store, scaling, config, run, held_out)
-    with repeatable(document["threads"], fabric.device):
+    with ExitStack() as held:
+        document = by_first(fabric, _begin, held, session, document, resume)
+        if document["finished"]:
+            return TrainResult(run, **document["history"])
+        held.enter_context(repeatable(document["threads"], fabric.device))
         fabric.to_device(model)
         result, weights = _fit(session, model) if isinstance(model, Fitted) else _loop(session, model, report, ready)
         weights = _conclude(session, model, weights)
-    history = {name: value for name, value in asdict(result).items() if name != "path"}
-    by_first(fabric, folder.finish, run, weights, history)
+        history = {name: value for name, value in asdict(result).items() if name != "path"}
+        by_first(fabric, folder.finish, run, weights, history)
     return result
+
+
+def _begin(held: ExitStack, session: Session, document: folder.Document, resume: bool) -> folder.Document:
+    """Start the run or resume it, and be the only one to train in its folder."""
+    run = session.run
+    if not resume:
+        document = folder.start(run, document, session.store, session.config)
+    if run.is_dir():
+        held.enter_context(folder.only_writer(run))
+    return folder.resume(run, document) if resume else document
 
 
 def _check(model: Forecaster, store: PairStore, config: TrainConfig) -> None:
