@@ -77,6 +77,14 @@ def test_persistence_stays_what_was_read_first(models, store, rolled) -> None:
         assert at_step["ahead"] == f"{6 * (step + 1)} hours ahead"
 
 
+def test_a_cell_was_seen_if_the_first_source_read_it(store, rolled) -> None:
+    rows = chains(store, 1, STEPS)
+    given = store.batch(rows[:, 0]).source.mask
+    for step, at_step in enumerate(rolled["steps"]):
+        seen = int((store.batch(rows[:, step]).target.mask & given).sum())
+        assert at_step["models"]["kriging"]["variables"]["pm"]["regions"]["seen"]["readings"] == seen
+
+
 def test_what_is_read_on_the_way_is_kept_from_every_model(models, run, store, monkeypatch) -> None:
     opened, batch = set(), type(store).batch
     monkeypatch.setattr(type(store), "batch", lambda self, indices: opened.update(indices) or batch(self, indices))
