@@ -45,7 +45,7 @@ from ..recalibrate import FEWEST, conformal_quantile
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
 
-DOUBT = 11  # latents observed twice are worth as much as the prior guess that their correlation is 0 +- 0.3
+DOUBT = 11  # so many latents observed twice weigh as much as the guess that their correlation is 0 +- 0.3
 
 
 class Solid(Forecaster):
