@@ -6,7 +6,7 @@ form is fitted to the training split first, a trained one comes with its own sca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ..ensemble import draw
 from ..errors import SolidError
 from ..evaluate import fit_rival
+from ..fields import Source
 from ..forecast import Forecaster
 from ..pairs import PairStore
 from ..run import LoadedRun
@@ -22,6 +23,7 @@ from .held import Held
 
 BUDGET = 2**28  # bytes of whole maps that are held at a time
 Progress = Callable[[int, int], None]  # (scenes done, all)
+Query = Callable[[np.ndarray], tuple[Source, Sequence[Source]]]  # examples -> what is given, what is known on the way
 
 
 @dataclass(frozen=True)
@@ -80,32 +82,58 @@ def draw_held(
     progress: Progress | None = None,
 ) -> Drawn:
     """Draw every scene, keep the held-out readings, the probes and one whole picture."""
-    model, N = contender.model, len(held.examples)
-    K = members if model.stochastic else 1
-    C, cells = len(store.variables), store.grid.cells
+    N, K = len(held.examples), members if contender.model.stochastic else 1
     probes = np.empty(0, np.int64) if probes is None else probes
     kept = np.empty((K, len(held.case)), np.float32)
     series = np.empty((K, N, len(probes)), np.float32)
-    scene = np.empty((K, C, *store.grid.shape), np.float32)
-    flat = held.channel * cells + held.cell
-    step = max(1, BUDGET // (4 * K * C * cells))
-    for start in range(0, N, step):
-        chosen = held.examples[start : start + step]
-        source = store.batch(chosen).source
-        if model.spec.covariates == 0:
-            source = replace(source, covariates=None)
-        summary = draw(
-            model, contender.scaling, source, K, seed=seed, queries=[int(i) for i in chosen], keep_members=True
-        )
-        assert summary.members is not None
-        maps = summary.members[:, :, 0].reshape(K, len(chosen), -1)  # (K, n, C * H * W)
-        rows = (held.case >= start) & (held.case < start + step)
-        kept[:, rows] = maps[:, held.case[rows] - start, flat[rows]]
-        series[:, start : start + step] = maps[:, :, probes]
-        if start <= picture < start + step:
+    scene = np.empty((K, len(store.variables), *store.grid.shape), np.float32)
+    for start, whole in draw_in_parts(contender, held.examples, K, seed, lambda few: (store.batch(few).source, [])):
+        maps = whole[:, :, 0]  # (K, n, C * H * W)
+        end = start + maps.shape[1]
+        keep(kept, maps, held, start, store.grid.cells)
+        series[:, start:end] = maps[:, :, probes]
+        if start <= picture < end:
             scene = maps[:, picture - start].reshape(scene.shape)
         if progress is not None:
-            progress(min(start + step, N), N)
-    if not np.isfinite(kept).all():
-        raise SolidError(f"'{contender.name}' drew values that are not finite; it cannot be judged")
+            progress(end, N)
+    check_drawn(contender, kept)
     return Drawn(kept, series, scene)
+
+
+def draw_in_parts(
+    contender: Contender,
+    examples: np.ndarray,  # (N,)
+    members: int,
+    seed: int,
+    query: Query,
+    steps: int = 1,
+) -> Iterator[tuple[int, np.ndarray]]:  # the row of the first example, (K, n, L, C * H * W)
+    """Whole maps of a few examples at a time."""
+    model = contender.model
+    at_once = max(1, BUDGET // (4 * members * steps * model.spec.channels * model.spec.grid.cells))
+    for start in range(0, len(examples), at_once):
+        few = examples[start : start + at_once]
+        source, later = query(few)
+        if model.spec.covariates == 0:
+            source, later = replace(source, covariates=None), []
+        queries = [int(i) for i in few]
+        summary = draw(model, contender.scaling, source, members, steps=steps, later=later, seed=seed, queries=queries)
+        assert summary.members is not None
+        yield start, summary.members.reshape(members, len(few), steps, -1)
+
+
+def keep(
+    kept: np.ndarray,  # (K, P)
+    maps: np.ndarray,  # (K, n, C * H * W)
+    held: Held,
+    start: int,  # row of the first of the n examples
+    cells: int,  # of the grid
+) -> None:
+    """Take what the maps say at the held-out readings of their examples."""
+    rows = (held.case >= start) & (held.case < start + maps.shape[1])
+    kept[:, rows] = maps[:, held.case[rows] - start, (held.channel * cells + held.cell)[rows]]
+
+
+def check_drawn(contender: Contender, *kept: np.ndarray) -> None:
+    if not all(np.isfinite(one).all() for one in kept):
+        raise SolidError(f"'{contender.name}' drew values that are not finite; it cannot be judged")

@@ -69,6 +69,7 @@ def judge_run(
         raise SolidError(f"the run {run.path} knows leads {run.info['data']['leads']}, {store.path} has {store.leads}")
     models = contenders(run, store, rivals, runs)
     std = Scaling.fit(store, store.split("train")).physical_std
+    rolled = judge_rolled(models, run, store, steps, std, members, scenes, seed, note) if steps > 1 else None
     evidence, scored = [], []
     for lead in leads:
         chosen = choose_examples(store, lead, scenes)
@@ -106,8 +107,8 @@ def judge_run(
         "run": provenance(run, seed, members) | {"trained_on_this_store": _same_data(run, store)},
         "leads": scored,
     }
-    if steps > 1:
-        results["rolled"] = judge_rolled(models, run, store, steps, std, members, scenes, seed, note)
+    if rolled is not None:
+        results["rolled"] = rolled
     return Findings({"verdict": verdict(results)} | results, run, store, evidence)
 
 

@@ -8,18 +8,15 @@ source; all of them give targets. Every model knows that first source alone and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..context import example_query
-from ..ensemble import draw
 from ..errors import SolidError
-from ..fields import Source
 from ..pairs import PairStore
 from ..run import LoadedRun
-from .drawn import BUDGET, Contender
+from .drawn import Contender, Query, check_drawn, draw_in_parts, keep
 from .held import Held, choose_examples, held_readings
 from .scored import score_lead
 from .words import lead_label
@@ -52,14 +49,14 @@ def judge_rolled(
     chosen = rows[np.linspace(0, len(rows) - 1, count).round().astype(int)]
     never = run.never_supervised.numpy()
     held = [held_readings(store, chosen[:, step], never, sources=chosen[:, 0]) for step in range(steps)]
-    source, later = example_query(run, store, chosen[:, 0], steps)
+    first, query = chosen[:, 0], lambda few: example_query(run, store, few, steps)
     drawn: dict[str, list[np.ndarray]] = {}
     for place, model in enumerate(models):
-        if model.name == "nearest":
+        if place > 0 and model.name == "nearest":
             continue  # it reconstructs; what it would forecast is persistence
         if note is not None:
             note(f"{model.name}, {steps} steps ahead", place, len(models))
-        drawn[model.name] = _draw(model, source, later, chosen[:, 0], held, members, seed)
+        drawn[model.name] = _draw(model, first, query, held, members, seed)
     found = []
     for step, at in enumerate(held):
         lead_time = (step + 1) * ahead[0] * store.step
@@ -97,37 +94,17 @@ def chains(store: PairStore, lead: int, steps: int) -> np.ndarray:  # (N, L) pos
 
 def _draw(
     contender: Contender,
-    source: Source,  # physical units
-    later: Sequence[Source],
-    queries: np.ndarray,  # (N,)
+    examples: np.ndarray,  # (N,)
+    query: Query,
     held: Sequence[Held],  # (L,) a step each
     members: int,
     seed: int,
 ) -> list[np.ndarray]:  # (L,) of (K, P)
-    """Members at the held-out readings of every step; whole maps are held for a few scenes at a time."""
-    model, steps = contender.model, len(held)
-    K, grid = members if model.stochastic else 1, model.spec.grid
+    """Members at the held-out readings of every step."""
+    K, cells = members if contender.model.stochastic else 1, contender.model.spec.grid.cells
     kept = [np.empty((K, len(at.case)), np.float32) for at in held]
-    if model.spec.covariates == 0:
-        source, later = replace(source, covariates=None), []
-    at_once = max(1, BUDGET // (4 * K * steps * model.spec.channels * grid.cells))
-    for start in range(0, len(source), at_once):
-        few = slice(start, start + at_once)
-        summary = draw(
-            model,
-            contender.scaling,
-            source[few],
-            K,
-            steps=steps,
-            later=[one[few] for one in later],
-            seed=seed,
-            queries=queries[few].tolist(),
-        )
-        assert summary.members is not None  # (K, n, L, C, H, W)
+    for start, whole in draw_in_parts(contender, examples, K, seed, query, len(held)):
         for step, at in enumerate(held):
-            rows = (at.case >= start) & (at.case < start + at_once)
-            maps = summary.members[:, :, step].reshape(K, summary.members.shape[1], -1)
-            kept[step][:, rows] = maps[:, at.case[rows] - start, (at.channel * grid.cells + at.cell)[rows]]
-    if not all(np.isfinite(one).all() for one in kept):
-        raise SolidError(f"'{contender.name}' drew values that are not finite; it cannot be judged {steps} steps ahead")
+            keep(kept[step], whole[:, :, step], at, start, cells)
+    check_drawn(contender, *kept)
     return kept
