@@ -1,8 +1,8 @@
 """Several steps ahead: the run and its rivals rolled forward from held-out sources, judged by what was read each time.
 
 A scene is a row of test examples, each of which begins in the frame where the one before it ends. The first gives the
-source; all of them give targets. Every model knows that first source alone and is rolled forward in the same way
-(`ensemble.rollout`): what was read on the way is kept from it.
+source; all of them give targets. Every model knows what it is told with that first source (a history, too, if it reads
+one) and is rolled forward in the same way (`ensemble.rollout`): what was read on the way is kept from it.
 """
 
 from __future__ import annotations
