@@ -14,7 +14,7 @@ import numpy as np
 import scoringrules
 
 from solidfield.keys import numpy_generator
-from solidfield.metrics import crps_map
+from solidfield.scores.metrics import crps_map
 
 MEMBERS, CELLS, REPEATS = 100, 32_768, 5
 

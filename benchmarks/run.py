@@ -12,7 +12,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from solidfield.bench.record import store
+from solidfield.experiments.bench.record import store
 
 HERE = Path(__file__).parent
 BENCHMARKS = ("crps", "unet", "simulator", "sampling", "gridding")

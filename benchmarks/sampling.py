@@ -13,13 +13,13 @@ import time
 
 import torch
 
-from solidfield.costs import sampling_cost
+from solidfield.experiments.costs import sampling_cost
 from solidfield.fields import Source
 from solidfield.forecast import Spec
 from solidfield.grid import Grid
 from solidfield.models import build
 from solidfield.noise import MemberNoise
-from solidfield.scenarios import scenario_masks
+from solidfield.worlds.scenarios import scenario_masks
 
 CHAIN_MEMBERS, MEMBERS = 4, 100
 

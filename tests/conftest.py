@@ -15,7 +15,7 @@ import torch
 
 if TYPE_CHECKING:
     import tiny
-    from solidfield.pairs import PairStore
+    from solidfield.pairs.store import PairStore
 
 
 @pytest.fixture(autouse=True)

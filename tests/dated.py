@@ -10,16 +10,16 @@ import pandas as pd
 import torch
 
 from solidfield.config import TrainConfig
-from solidfield.covariates import Covariates
 from solidfield.forecast import Spec
-from solidfield.frames import Frames, frame_pairs
 from solidfield.grid import Grid
-from solidfield.holdout import Holdout
 from solidfield.keys import numpy_generator
 from solidfield.models import build
-from solidfield.pairstore import PairStore
+from solidfield.pairs.covariates import Covariates
+from solidfield.pairs.frames import Frames, frame_pairs
+from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.store import PairStore
 from solidfield.run import LoadedRun, load_run
-from solidfield.train import train
+from solidfield.training.loop import train
 
 H, W, EVERY = 6, 7, 6  # cells, hours between frames
 GRID = Grid((H, W), (0.01, 0.01), (22.5, 88.3), axes=("lat", "lon"), units="degrees")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from solidfield.ask import area_mean, at, exceedance
 from solidfield.errors import SolidError
+from solidfield.prediction.ask import area_mean, at, exceedance
 
 LAT, LON = 60 + 0.5 * np.arange(6), 20 + 0.25 * np.arange(8)
 

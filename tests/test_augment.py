@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from solidfield.augment import forget, hide, roll, thin
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.keys import torch_generator
+from solidfield.training.augment import forget, hide, roll, thin
 
 
 def pair_of(batch=64, channels=2, height=12, width=10, density=0.3) -> Pair:

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from solidfield.bench.gaussian import Judge
-from solidfield.bench.page import write_tables
-from solidfield.bench.record import store
-from solidfield.bench.schemes import SCHEMES
 from solidfield.errors import SolidError
+from solidfield.experiments.bench.gaussian import Judge
+from solidfield.experiments.bench.page import write_tables
+from solidfield.experiments.bench.record import store
+from solidfield.experiments.bench.schemes import SCHEMES
 from solidfield.keys import numpy_generator
 from solidfield.models import MODELS
 from solidfield.worlds import GaussianWorld

@@ -7,14 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 from airfiles import write_airdelhi, write_era5, write_kolkata
-from solidfield.bench.airdelhi import MODES, airdelhi_pairs, run_airdelhi
-from solidfield.bench.era5 import run_era5
-from solidfield.bench.kolkata import run_kolkata
-from solidfield.bench.page import tables
-from solidfield.bench.real import plan, real_scheme
 from solidfield.cli import app
-from solidfield.datasets.airdelhi import larger_part, read_airdelhi
 from solidfield.errors import SolidError
+from solidfield.experiments.bench.airdelhi import MODES, airdelhi_pairs, run_airdelhi
+from solidfield.experiments.bench.era5 import run_era5
+from solidfield.experiments.bench.kolkata import run_kolkata
+from solidfield.experiments.bench.page import tables
+from solidfield.experiments.bench.real import plan, real_scheme
+from solidfield.experiments.datasets.airdelhi import larger_part, read_airdelhi
 
 SIMPLE = ("kriging", "climatology", "persistence", "nearest")
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from solidfield.calibration import (
+from solidfield.errors import SolidError
+from solidfield.keys import numpy_generator
+from solidfield.scores.calibration import (
     by_distance,
     coverage,
     distance_edges,
@@ -15,9 +17,7 @@ from solidfield.calibration import (
     spread_error_correlation,
     spread_skill,
 )
-from solidfield.errors import SolidError
-from solidfield.keys import numpy_generator
-from solidfield.metrics import crps, crps_map, mse, select
+from solidfield.scores.metrics import crps, crps_map, mse, select
 
 
 def drawn(*shape: int, key: str = "calibration") -> np.ndarray:

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-import solidfield.checkpoint
+import solidfield.disk
 import tiny
-from solidfield.checkpoint import State, checkpoints, digest, load_state, read_json, save_state, write_json
+from solidfield.disk import State, checkpoints, digest, load_state, read_json, save_state, write_json
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.pairs import PairStore
+from solidfield.pairs.store import PairStore
 from solidfield.run import load_run
-from solidfield.scenarios import Scenario
-from solidfield.train import Progress, train
+from solidfield.training.loop import Progress, train
+from solidfield.worlds.scenarios import Scenario
 
 
 class Stop(Exception):
@@ -152,7 +152,7 @@ def test_a_full_disk_is_one_line_and_costs_nothing(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(solidfield.checkpoint.os, "fsync", fsync)
+        patch.setattr(solidfield.disk.os, "fsync", fsync)
         with pytest.raises(SolidError, match=r"cannot write \S+: No space left on device; make room there"):
             finished(store, run / "full")
     assert not list((run / "full").rglob(".tmp-*"))

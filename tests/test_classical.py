@@ -5,16 +5,16 @@ import safetensors.torch
 import torch
 
 import contract
-from solidfield.covariance import collect, mean_field
 from solidfield.errors import SolidError
 from solidfield.fields import Pair, Source, Target
 from solidfield.forecast import Spec
 from solidfield.grid import Grid
-from solidfield.interpolate import inverse_distance, nearest, radial_basis
 from solidfield.keys import torch_generator
 from solidfield.models.classical import Climatology, InverseDistance, Nearest, Persistence, RadialBasis
 from solidfield.models.kriging import Kriging
 from solidfield.noise import MemberNoise
+from solidfield.theory.covariance import collect, mean_field
+from solidfield.theory.interpolate import inverse_distance, nearest, radial_basis
 
 MODELS = [Climatology, Persistence, Nearest, InverseDistance, RadialBasis, Kriging]
 READERS = MODELS[1:]  # climatology ignores the readings

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from solidfield import cli
 from solidfield.errors import SolidError
-from solidfield.maps import open_maps
 from solidfield.models import MODELS
-from solidfield.predict import load
+from solidfield.prediction.maps import open_maps
+from solidfield.prediction.predict import load
 
 MODEL = ("--set", "model.name=solid", "--set", "model.options={size = 'smoke'}")
 

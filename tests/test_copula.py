@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from solidfield.copula import COPULAS, Latents, Torus, channel_mixing, make_copula
 from solidfield.fields import Source
 from solidfield.grid import Grid
 from solidfield.keys import torch_generator
 from solidfield.noise import MemberNoise
+from solidfield.theory.copula import COPULAS, Latents, Torus, channel_mixing, make_copula
 
 PERIODIC = Grid.box(12, 12, 1.0)
 CLOSED = Grid((9, 11))

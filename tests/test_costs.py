@@ -12,9 +12,10 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 import contract
-import solidfield.costs
-from solidfield.bench.page import tables, write_tables
-from solidfield.costs import (
+import solidfield.experiments.costs
+from solidfield.errors import SolidError
+from solidfield.experiments.bench.page import tables, write_tables
+from solidfield.experiments.costs import (
     PAPER_TABLE,
     SENSORS,
     UNKNOWN_TO_TORCH,
@@ -25,7 +26,6 @@ from solidfield.costs import (
     survey,
     table,
 )
-from solidfield.errors import SolidError
 from solidfield.forecast import Forecaster, Spec
 from solidfield.grid import Grid
 from solidfield.models import MODELS, THE_NINE, build
@@ -92,7 +92,7 @@ def test_tensors_without_contents_cost_the_same(name: str):
 def test_members_cost_what_their_family_says(monkeypatch: pytest.MonkeyPatch):
     """A point forecast nothing, a chain all its steps again, anything else at most one more pass."""
     chosen = {name: MODELS[name] for name in ("unet", "oformer", "infty-diff", "unet-mixture", "inr-gan", "kriging")}
-    monkeypatch.setattr(solidfield.costs, "MODELS", chosen)
+    monkeypatch.setattr(solidfield.experiments.costs, "MODELS", chosen)
     costs = survey("smoke", 16, members=10)
     assert list(costs) == list(chosen)
     for name, cost in costs.items():

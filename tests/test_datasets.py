@@ -7,16 +7,16 @@ import pandas as pd
 import pytest
 
 from airfiles import write_airdelhi, write_era5, write_kolkata
-from solidfield.covariates import Covariates
-from solidfield.datasets.airdelhi import busiest_box, fold_rows, larger_part, place, read_airdelhi, trim
-from solidfield.datasets.era5 import era5_pairs, measured_era5
-from solidfield.datasets.kolkata import read_kolkata
-from solidfield.datasets.masked import masked_pairs
 from solidfield.errors import SolidError
-from solidfield.frames import Frames
+from solidfield.experiments.datasets.airdelhi import busiest_box, fold_rows, larger_part, place, read_airdelhi, trim
+from solidfield.experiments.datasets.era5 import era5_pairs, measured_era5
+from solidfield.experiments.datasets.kolkata import read_kolkata
 from solidfield.grid import Grid
-from solidfield.holdout import Holdout
 from solidfield.keys import numpy_generator
+from solidfield.pairs.covariates import Covariates
+from solidfield.pairs.frames import Frames
+from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.masked import masked_pairs
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

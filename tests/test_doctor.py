@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.plot_readings import check_figure
+from solidfield.plot.readings import check_figure
 from solidfield.readings import open_table
-from solidfield.readings.clocks import best_lags, peak_hour
-from solidfield.readings.doctor import diagnose
-from solidfield.readings.findings import kind_of, limits_of
-from solidfield.readings.kept import Keeper
+from solidfield.readings.doctor.clocks import best_lags, peak_hour
+from solidfield.readings.doctor.diagnose import diagnose
+from solidfield.readings.doctor.findings import kind_of, limits_of
+from solidfield.readings.doctor.reservoir import Keeper
 
 KOLKATA = Path(__file__).parents[2] / "shared" / "data" / "kolkata"
 SENSORS, DAYS = 12, 12

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from solidfield.ensemble import draw, rollout
 from solidfield.errors import SolidError
 from solidfield.fields import Source
 from solidfield.forecast import Forecaster, Spec
 from solidfield.grid import Grid
 from solidfield.noise import MemberNoise
-from solidfield.scaling import Scaling
+from solidfield.pairs.scaling import Scaling
+from solidfield.prediction.ensemble import draw, rollout
 
 SCALING = Scaling((10.0,), (2.0,))
 

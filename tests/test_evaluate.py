@@ -6,9 +6,9 @@ import pytest
 from dated import EVERY, dated_store
 from solidfield.clock import from_seconds
 from solidfield.errors import SolidError
-from solidfield.evaluate import Judge, fit_rival, groups_of, local_times, rival_ensemble
-from solidfield.pairs import PairStore
-from solidfield.scaling import Scaling
+from solidfield.pairs.scaling import Scaling
+from solidfield.pairs.store import PairStore
+from solidfield.report.truth import Judge, fit_rival, groups_of, local_times, rival_ensemble
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ from solidfield import cli
 from solidfield.config import load_config
 from solidfield.errors import SolidError
 from solidfield.fit import choose_holdout, choose_transform, fit, told_errors
-from solidfield.frames import Frames, as_frames, frame_pairs
 from solidfield.grid import Grid
-from solidfield.intake import frames_like, read_frames
-from solidfield.maps import open_maps
-from solidfield.pairstore import open_pairs
-from solidfield.predict import load
-from solidfield.scaling import Scaling
+from solidfield.pairs.frames import Frames, as_frames, frame_pairs
+from solidfield.pairs.scaling import Scaling
+from solidfield.pairs.store import open_pairs
+from solidfield.prediction.maps import open_maps
+from solidfield.prediction.predict import load
+from solidfield.readings.intake import frames_like, read_frames
 
 MODEL = ("--model", "climatology", "--preset", "smoke")
 

@@ -5,11 +5,11 @@ import pytest
 import xarray as xr
 
 from scattered import HOUR, START, some_frames
-from solidfield.covariates import Covariates
 from solidfield.errors import SolidError
-from solidfield.frames import as_frames, frame_pairs
-from solidfield.holdout import RANK, Holdout
-from solidfield.pairstore import SPLITS, open_pairs
+from solidfield.pairs.covariates import Covariates
+from solidfield.pairs.frames import as_frames, frame_pairs
+from solidfield.pairs.holdout import RANK, Holdout
+from solidfield.pairs.store import SPLITS, open_pairs
 
 SHORT = Holdout(hours=3.0, validation_days=5, validation_offset=1)  # 20 "days" in 60 hours
 HELD = Holdout(hours=3.0, validation_days=5, validation_offset=1, sensors=0.15, blocks=0.2, block=2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solidfield.errors import SolidError
-from solidfield.holdout import Holdout
+from solidfield.pairs.holdout import Holdout
 
 TIMES = np.datetime64("2022-12-25", "ns") + np.arange(24 * 40) * np.timedelta64(3600, "s")
 READ = np.random.default_rng(0).random((12, 15)) < 0.6

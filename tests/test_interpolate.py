@@ -10,8 +10,8 @@ from scipy.interpolate import RBFInterpolator
 from solidfield.errors import SolidError
 from solidfield.fields import Source
 from solidfield.grid import Grid
-from solidfield.interpolate import fill, inverse_distance, nearest, radial_basis, squared_distances
 from solidfield.keys import torch_generator
+from solidfield.theory.interpolate import fill, inverse_distance, nearest, radial_basis, squared_distances
 
 WRAPS = [(False, False), (True, True), (False, True)]
 

@@ -8,16 +8,16 @@ import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from solidfield import likelihood
-from solidfield.covariance import Covariance, from_spectra, moments, offsets, torus
 from solidfield.errors import SolidError
 from solidfield.fields import Pair, Source, Target
 from solidfield.forecast import Spec
 from solidfield.grid import Grid
 from solidfield.keys import torch_generator
-from solidfield.likelihood import refine
 from solidfield.models.kriging import Kriging
 from solidfield.noise import MemberNoise
+from solidfield.theory import likelihood
+from solidfield.theory.covariance import Covariance, from_spectra, moments, offsets, torus
+from solidfield.theory.likelihood import refine
 
 SIDE = 16
 BOX = Grid.box(SIDE, SIDE, 1.0)

@@ -7,9 +7,9 @@ import torch
 
 from solidfield.errors import SolidError
 from solidfield.keys import torch_generator
-from solidfield.laws import LAWS, NODES, SPARSE, DiffusionLaw, MixtureLaw, interpolate
-from solidfield.sample import dpmpp
-from solidfield.schedule import linear
+from solidfield.theory.laws import LAWS, NODES, SPARSE, DiffusionLaw, MixtureLaw, interpolate
+from solidfield.theory.sample import dpmpp
+from solidfield.theory.schedule import linear
 
 
 def some_law(name, channels=2, **options):

@@ -7,7 +7,8 @@ import pytest
 
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.masks import block_cells, distance_to_sensor, random_cells, split
+from solidfield.theory.distance import distance_to_sensor
+from solidfield.worlds.masks import block_cells, random_cells, split
 
 
 def assert_blocks(units: np.ndarray, block: int, shape: tuple[int, int]) -> None:

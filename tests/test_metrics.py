@@ -7,7 +7,7 @@ import torch
 
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.metrics import block_means, crps, crps_map, energy_score, mae, mse, roughness, spectrum
+from solidfield.scores.metrics import block_means, crps, crps_map, energy_score, mae, mse, roughness, spectrum
 
 
 def drawn(*shape: int, key: str = "metrics") -> np.ndarray:

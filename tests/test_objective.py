@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from solidfield.keys import torch_generator
-from solidfield.objective import denoising_loss, draw_tau, masked_mean, noised
-from solidfield.schedule import linear
+from solidfield.theory.objective import denoising_loss, draw_tau, masked_mean, noised
+from solidfield.theory.schedule import linear
 
 M_O = torch.tensor([[[[True, True], [False, True]]]])  # (1, 1, 2, 2)
 M_I = torch.tensor([[[[True, False], [True, False]]]])

@@ -15,7 +15,7 @@ from solidfield.keys import torch_generator
 from solidfield.models import MODELS
 from solidfield.models.adversarial import Adversarial
 from solidfield.models.inr_gan import INRGAN
-from solidfield.optimise import adamw, moments, restore_moments, update_average
+from solidfield.training.optimise import adamw, moments, restore_moments, update_average
 
 TRAINED = [model for model in MODELS.values() if not issubclass(model, Fitted)]
 

@@ -15,8 +15,9 @@ import zarr
 from solidfield.config import ScenarioConfig
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.pairs import SPLITS, Example, observe, open_pairs, write_pairs
-from solidfield.scenarios import Scenario, as_dict, scenario_masks
+from solidfield.pairs.store import SPLITS, Example, open_pairs, write_pairs
+from solidfield.worlds.observe import observe
+from solidfield.worlds.scenarios import Scenario, as_dict, scenario_masks
 
 FRAMES, VARIABLES, SHAPE = 7, ("u", "v"), (12, 10)
 GRID = Grid(SHAPE, (0.5, 0.5), periodic=(True, True), units="m")
@@ -224,10 +225,10 @@ def test_supervised_cells_are_training_targets_and_lead_0_sources(tmp_path):
 
 def test_chunks_do_not_change_a_byte(tmp_path, monkeypatch):
     observe(FakeTruth(), tmp_path / "whole", SCENARIO, leads=(0, 1), obs_std=0.2)
-    monkeypatch.setattr("solidfield.pairs.READ_BYTES", 1)  # one trajectory at a time
+    monkeypatch.setattr("solidfield.worlds.observe.READ_BYTES", 1)  # one trajectory at a time
     observe(FakeTruth(), tmp_path / "cut", SCENARIO, leads=(0, 1), obs_std=0.2)
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
-    monkeypatch.setattr("solidfield.ragged.CHUNK", 100)  # many Zarr chunks: other files, the same numbers
+    monkeypatch.setattr("solidfield.pairs.ragged.CHUNK", 100)  # many Zarr chunks: other files, the same numbers
     small = observe(FakeTruth(), tmp_path / "small", SCENARIO, leads=(0, 1), obs_std=0.2)
     assert small.fingerprint == open_pairs(tmp_path / "whole").fingerprint
     small.load()

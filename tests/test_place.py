@@ -6,7 +6,7 @@ import xarray as xr
 
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.place import axes_of, grid_of, on_grid, upright
+from solidfield.readings.axes import axes_of, grid_of, on_grid, upright
 
 LAT, LON = 10 + 0.5 * np.arange(7), 20 + 0.25 * np.arange(9)
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.keys import numpy_generator
-from solidfield.metrics import select
 from solidfield.plot import (
     bins_figure,
     calibration_figure,
@@ -21,9 +20,8 @@ from solidfield.plot import (
     series_figure,
     taught,
 )
-from solidfield.plot import (
-    scene as scene_figure,
-)
+from solidfield.plot import scene as scene_figure
+from solidfield.scores.metrics import select
 
 K, N, H, W = 30, 5, 12, 16
 

@@ -8,19 +8,19 @@ import pytest
 import torch
 
 from scattered import HOUR, some_frames
-from solidfield.context import example_query, query
-from solidfield.covariates import Covariates, Recipe
 from solidfield.errors import SolidError
 from solidfield.forecast import Forecaster
-from solidfield.frames import as_frames, frame_pairs
-from solidfield.holdout import Holdout
-from solidfield.maps import ahead, open_maps, save_maps
 from solidfield.models import build
-from solidfield.pairstore import open_pairs
-from solidfield.predict import Run, load, predict_examples
+from solidfield.pairs.covariates import Covariates, Recipe
+from solidfield.pairs.frames import as_frames, frame_pairs
+from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.scaling import Scaling
+from solidfield.pairs.store import open_pairs
+from solidfield.prediction.context import example_query, query
+from solidfield.prediction.maps import ahead, open_maps, save_maps
+from solidfield.prediction.predict import Run, load, predict_examples
 from solidfield.run import LoadedRun
-from solidfield.scaling import Scaling
-from solidfield.train import train
+from solidfield.training.loop import train
 from tiny import tiny_config
 
 ALL = Holdout(days=0, validation_days=0)

@@ -9,18 +9,18 @@ from typer.testing import CliRunner
 
 import tiny
 from solidfield import cli
-from solidfield.covariance import Covariance
 from solidfield.errors import SolidError
 from solidfield.fields import Source
 from solidfield.forecast import Spec
 from solidfield.grid import Grid
-from solidfield.hidden import Panel, fit_covariance, hidden_laws
 from solidfield.keys import numpy_generator
 from solidfield.models.kriging import Kriging
-from solidfield.quality import leave_one_out
+from solidfield.quality.leave_out import Panel, fit_covariance, hidden_laws
+from solidfield.quality.ranking import leave_one_out
+from solidfield.quality.suspects import judge, persistence
 from solidfield.readings import save_frames
-from solidfield.suspects import judge, persistence
-from solidfield.train import train
+from solidfield.theory.covariance import Covariance
+from solidfield.training.loop import train
 from solidfield.worlds import gaussian_world
 
 SIDE = 10

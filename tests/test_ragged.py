@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 from solidfield.errors import SolidError
-from solidfield.ragged import Growing, appearing, label, load, positions, read_label
+from solidfield.pairs.ragged import Growing, appearing, label, load, positions, read_label
 
 
 def test_positions_are_the_loop():
@@ -21,7 +21,7 @@ def test_positions_are_the_loop():
 
 @pytest.mark.parametrize("tail", [(), (3, 2)])
 def test_growth_is_concatenation_however_it_is_cut(tmp_path, monkeypatch, tail):
-    monkeypatch.setattr("solidfield.ragged.CHUNK", 24)
+    monkeypatch.setattr("solidfield.pairs.ragged.CHUNK", 24)
     group, generator = zarr.open_group(tmp_path / "group", mode="w"), np.random.default_rng(1)
     blocks = [generator.normal(size=(n, *tail)).astype("<f4") for n in (1, 0, 30, 7, 24, 100, 2)]
     growing = Growing(group, "values", "<f4", tail)

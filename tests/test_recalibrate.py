@@ -5,7 +5,8 @@ import pytest
 
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.recalibrate import Recalibration, conformal_quantile, fit_recalibration
+from solidfield.prediction.recalibrate import Recalibration, fit_recalibration
+from solidfield.scores.conformal import conformal_quantile
 
 K, N, H, W = 200, 40, 8, 8
 

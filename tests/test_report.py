@@ -13,13 +13,13 @@ from dated import dated_store, fitted_run
 from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.metrics import crps_map
 from solidfield.report import judge_run, write_report
 from solidfield.report.drawn import contenders, draw_held
 from solidfield.report.figures import pictures
 from solidfield.report.held import choose_examples, held_readings, lengths, share_beyond
 from solidfield.report.page import page
 from solidfield.report.scored import score_lead
+from solidfield.scores.metrics import crps_map
 from tiny import TinyTruth, tiny_store
 
 MEMBERS = 20

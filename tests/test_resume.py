@@ -17,9 +17,9 @@ import pytest
 
 import tiny
 from solidfield.errors import SolidError
-from solidfield.pairs import PairStore
+from solidfield.pairs.store import PairStore
 from solidfield.run import load_run, only_writer
-from solidfield.train import train
+from solidfield.training.loop import train
 
 KILLER = """
 import json, os, random, signal, sys, time
@@ -27,8 +27,8 @@ import torch
 torch.set_num_threads(1)
 import tiny
 from pathlib import Path
-from solidfield.pairs import open_pairs
-from solidfield.train import train
+from solidfield.pairs.store import open_pairs
+from solidfield.training.loop import train
 
 pairs, folder = sys.argv[1], Path(sys.argv[2])
 tiny.register()

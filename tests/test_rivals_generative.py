@@ -24,17 +24,10 @@ from solidfield.models.inr_gan import FMM, INRGAN, enlarge, log_waves
 from solidfield.models.stylegan3 import StyleGAN3
 from solidfield.nn.filters import kaiser_lowpass, leaky, resample, resample_matrix
 from solidfield.nn.points import Bridge, SparseBlock, bilinear_matrix
-from solidfield.nn.spectral import (
-    FieldFilter,
-    SpectralConv2d,
-    axis_basis,
-    mollifier,
-    random_field,
-    spectral_norm,
-)
+from solidfield.nn.spectral import FieldFilter, SpectralConv2d, axis_basis, mollifier, random_field, spectral_norm
 from solidfield.nn.style import with_spread
 from solidfield.noise import MemberNoise
-from solidfield.sample import leading
+from solidfield.theory.sample import leading
 
 RIVALS = [StyleGAN3, INRGAN, InftyDiff, DDO]
 GAMES = [StyleGAN3, INRGAN]

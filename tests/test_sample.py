@@ -10,7 +10,7 @@ from torch import Tensor
 
 from solidfield.errors import SolidError
 from solidfield.noise import MemberNoise
-from solidfield.sample import (
+from solidfield.theory.sample import (
     ancestral,
     clipped,
     ddim,
@@ -22,7 +22,7 @@ from solidfield.sample import (
     tempered,
     uniform_log_snr,
 )
-from solidfield.schedule import Schedule, cosine, linear
+from solidfield.theory.schedule import Schedule, cosine, linear
 
 LINEAR = linear()
 START = torch.linspace(-2, 2, 11, dtype=torch.float64).view(1, 1, 11)

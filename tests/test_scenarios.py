@@ -9,7 +9,7 @@ import pytest
 
 from solidfield.config import ScenarioConfig
 from solidfield.errors import SolidError
-from solidfield.scenarios import PAPER_SCENARIOS, Scenario, as_dict, scenario, scenario_masks
+from solidfield.worlds.scenarios import PAPER_SCENARIOS, Scenario, as_dict, scenario, scenario_masks
 
 COUNTS = {
     "random-4": 163,
@@ -54,7 +54,7 @@ def test_global_is_one_pair_and_instance_one_per_example(name):
 
 def test_masks_are_the_same_in_another_process():
     code = (
-        "from solidfield.scenarios import scenario_masks; import hashlib;"
+        "from solidfield.worlds.scenarios import scenario_masks; import hashlib;"
         "m = scenario_masks('block', 26, 'instance', (64, 64), 17, 5);"
         "print(hashlib.sha256(m[0].tobytes() + m[1].tobytes()).hexdigest())"
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from solidfield.errors import SolidError
-from solidfield.schedule import SCHEDULES, cosine, linear, schedule
+from solidfield.theory.schedule import SCHEDULES, cosine, linear, schedule
 
 
 def test_linear_alpha_bar_is_the_product_of_one_minus_beta() -> None:

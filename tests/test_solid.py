@@ -12,12 +12,12 @@ from solidfield.fields import Pair, Source, Target
 from solidfield.forecast import Spec
 from solidfield.grid import Grid
 from solidfield.keys import numpy_generator, torch_generator
-from solidfield.laws import interpolate
 from solidfield.models.queries import coordinate_channels, in_patches
 from solidfield.models.solid import Solid, stretch_asked_by, stretch_at_new_cells
 from solidfield.models.solid_onepass import SolidOnepass
 from solidfield.models.solid_paper import SolidPaper
 from solidfield.noise import MemberNoise
+from solidfield.theory.laws import interpolate
 
 LAWS = ["mixture", "diffusion"]
 

@@ -3,8 +3,8 @@
 import torch
 
 from solidfield.keys import torch_generator
-from solidfield.metrics import crps
 from solidfield.models.solid_onepass import block_crps
+from solidfield.scores.metrics import crps
 
 
 def scene(members=5):

@@ -16,8 +16,8 @@ from solidfield.grid import Grid
 from solidfield.keys import torch_generator
 from solidfield.models.solid_paper import SolidPaper
 from solidfield.noise import MemberNoise
-from solidfield.sample import temperature
-from solidfield.schedule import linear
+from solidfield.theory.sample import temperature
+from solidfield.theory.schedule import linear
 
 TINY = {"base": 8, "multipliers": (1, 2), "blocks": 1, "attention_levels": (), "dropout": 0.0, "steps": 4}
 SPEC = Spec(Grid((6, 5)))

@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 import tiny
-from solidfield.augment import roll, thin
-from solidfield.checkpoint import load_state
+from solidfield.disk import load_state
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.forecast import Fitted, Forecaster
 from solidfield.keys import torch_generator
 from solidfield.models import MODELS, build
-from solidfield.pairs import PairStore
+from solidfield.pairs.scaling import Scaling
+from solidfield.pairs.store import PairStore
 from solidfield.run import load_run
-from solidfield.scaling import Scaling
-from solidfield.train import train
+from solidfield.training.augment import roll, thin
+from solidfield.training.loop import train
 
 POISONS = (1e30, math.nan)
 STRICT = ("tiny", *MODELS)

@@ -13,15 +13,26 @@ import pytest
 
 from solidfield.engine import Engine, spread
 from solidfield.errors import SolidError
+from solidfield.experiments.studies import measure as measuring
+from solidfield.experiments.studies.catalog import (
+    DENSITIES,
+    LAMBDAS,
+    STUDIES,
+    TUNED,
+    all_cells,
+    cells,
+    fair,
+    make,
+    random,
+    twelve,
+)
+from solidfield.experiments.studies.cell import measured, path_of, read_result, rounded, write_result
+from solidfield.experiments.studies.data import pairs_of, scenes, truth_of
+from solidfield.experiments.studies.measure import last_quarter_gain, measure
+from solidfield.experiments.studies.run import chosen, run_cells
+from solidfield.experiments.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale
 from solidfield.models import MODELS, THE_NINE
-from solidfield.part import Part
-from solidfield.studies import measure as measuring
-from solidfield.studies.catalog import DENSITIES, LAMBDAS, STUDIES, TUNED, all_cells, cells, fair, make, random, twelve
-from solidfield.studies.cell import measured, path_of, read_result, rounded, write_result
-from solidfield.studies.data import pairs_of, scenes, truth_of
-from solidfield.studies.measure import last_quarter_gain, measure
-from solidfield.studies.run import chosen, run_cells
-from solidfield.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale
+from solidfield.pairs.part import Part
 from solidfield.worlds import write_truth
 
 HERE = random(0.10)

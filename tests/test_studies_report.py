@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from solidfield.errors import SolidError
-from solidfield.studies import ablation, efficiency, forecasting, paper, patterns, tuning, uncertainty
-from solidfield.studies.catalog import STUDIES, all_cells, cells, fair, make, random, twelve
-from solidfield.studies.cell import write_result
-from solidfield.studies.report import PLACE, figures, parts, write_page
-from solidfield.studies.scale import LAPTOP
-from solidfield.studies.shelf import Shelf, gap
+from solidfield.experiments.studies import ablation, efficiency, forecasting, paper, patterns, tuning, uncertainty
+from solidfield.experiments.studies.catalog import STUDIES, all_cells, cells, fair, make, random, twelve
+from solidfield.experiments.studies.cell import write_result
+from solidfield.experiments.studies.report import PLACE, figures, parts, write_page
+from solidfield.experiments.studies.scale import LAPTOP
+from solidfield.experiments.studies.shelf import Shelf, gap
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCENES = 50

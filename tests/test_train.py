@@ -16,17 +16,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import solidfield.pace
+import solidfield.training.budget
 import tiny
-from solidfield.batches import batch_of_step, rows_of_step
-from solidfield.checkpoint import load_state
+from solidfield.disk import load_state
 from solidfield.errors import SolidError
-from solidfield.optimise import learning_rate, update_average
-from solidfield.pace import LEAST, SKIP, Pace
-from solidfield.pairs import PairStore
+from solidfield.pairs.scaling import Scaling
+from solidfield.pairs.store import PairStore
 from solidfield.run import load_run
-from solidfield.scaling import Scaling
-from solidfield.train import Progress, train
+from solidfield.training.batches import batch_of_step, rows_of_step
+from solidfield.training.budget import LEAST, SKIP, Pace
+from solidfield.training.loop import Progress, train
+from solidfield.training.optimise import learning_rate, update_average
 
 UNSCALED = Scaling((0.0,), (1.0,))
 
@@ -256,7 +256,7 @@ def test_progress_is_told_after_every_step(store: PairStore, run: Path) -> None:
 def test_a_budget_of_minutes_becomes_a_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of 1 s, validations of 10 s every 20, checkpoints of 2 s every 4: a step costs 2 s in all."""
     now = [100.0]
-    monkeypatch.setattr(solidfield.pace.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(solidfield.training.budget.time, "perf_counter", lambda: now[0])
     pace = Pace(tiny.tiny_config(minutes=10.0, validate_every=20, checkpoint_every=4))
     steps = 0
     while not pace.known():
@@ -294,8 +294,8 @@ def test_mixed_precision_trains_close_to_full(store: PairStore, run: Path, preci
 
 DISTRIBUTED = """
 import sys, tiny, torch
-from solidfield.pairs import open_pairs
-from solidfield.train import train
+from solidfield.pairs.store import open_pairs
+from solidfield.training.loop import train
 torch.set_num_threads(1)
 store = open_pairs(sys.argv[1])
 model = tiny.Tiny(tiny.spec_of(store), dropout=0.0, jitter=0.0)

@@ -19,8 +19,9 @@ from solidfield.grid import Grid
 from solidfield.keys import numpy_generator, torch_generator
 from solidfield.models import MODELS
 from solidfield.noise import Noise
-from solidfield.pairs import PairStore, observe
-from solidfield.scenarios import Scenario
+from solidfield.pairs.store import PairStore
+from solidfield.worlds.observe import observe
+from solidfield.worlds.scenarios import Scenario
 
 
 @dataclass(frozen=True)

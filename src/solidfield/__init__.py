@@ -3,29 +3,30 @@
 The public names, in the order of the data's way; everything else is an implementation that may change.
 """
 
-from .ask import area_mean, at, exceedance
-from .calibration import coverage, rank_histogram, spread_skill
 from .config import load_config
-from .covariates import Covariates
-from .ensemble import draw, rollout
 from .errors import SolidError
-from .evaluate import evaluate
 from .fields import Pair, Source, Target
 from .fit import fit
 from .forecast import Forecaster, Spec
-from .frames import frame_pairs
 from .grid import Grid
-from .holdout import Holdout
-from .intake import read_frames
-from .maps import open_maps, save_maps
-from .metrics import crps, energy_score, mae, mse
 from .models import MODELS, build
-from .pairs import PairStore, observe, open_pairs, write_pairs
-from .predict import Run, load, predict_examples
-from .scaling import Scaling
-from .scenarios import PAPER_SCENARIOS, scenario, scenario_masks
-from .train import train
+from .pairs.covariates import Covariates
+from .pairs.frames import frame_pairs
+from .pairs.holdout import Holdout
+from .pairs.scaling import Scaling
+from .pairs.store import PairStore, open_pairs, write_pairs
+from .prediction.ask import area_mean, at, exceedance
+from .prediction.ensemble import draw, rollout
+from .prediction.maps import open_maps, save_maps
+from .prediction.predict import Run, load, predict_examples
+from .readings.intake import read_frames
+from .report.truth import evaluate
+from .scores.calibration import coverage, rank_histogram, spread_skill
+from .scores.metrics import crps, energy_score, mae, mse
+from .training.loop import train
 from .worlds import gaussian_world, open_truth, simulate_navier_stokes, write_truth
+from .worlds.observe import observe
+from .worlds.scenarios import PAPER_SCENARIOS, scenario, scenario_masks
 
 __all__ = [
     "MODELS",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -17,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .errors import SolidError
-from .processes import end_with
 
 I = TypeVar("I")
 ENGINES = ("here", "processes", "dask")
@@ -129,3 +130,14 @@ def _single_threaded() -> Iterator[None]:
             del os.environ["OMP_NUM_THREADS"]
         else:
             os.environ["OMP_NUM_THREADS"] = before
+
+
+def end_with(parent: int) -> None:
+    """Started in a worker: it ends when its parent was killed, and its run resumes when it is asked for again."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -16,19 +16,19 @@ import numpy as np
 import torch
 
 from .config import Config, load_config
-from .covariates import Covariates
 from .errors import SolidError
 from .forecast import Forecaster
-from .frames import Frames, as_frames, frame_pairs
-from .holdout import Holdout
-from .intake import Readings, Say, read_frames
 from .keys import key
 from .models import build, model_class
-from .pairstore import PairStore
-from .predict import Run, load
+from .pairs.covariates import Covariates
+from .pairs.frames import Frames, as_frames, frame_pairs
+from .pairs.holdout import Holdout
+from .pairs.scaling import Scaling
+from .pairs.store import PairStore
+from .prediction.predict import Run, load
+from .readings.intake import Readings, Say, read_frames
 from .run import PAIRS
-from .scaling import Scaling
-from .train import train
+from .training.loop import train
 
 SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
 SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts

@@ -28,15 +28,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .checkpoint import clean, digest, pack, read_json, read_tensors, replace, write_json, writing
 from .config import TrainConfig
-from .covariates import Recipe
+from .disk import clean, digest, pack, read_json, read_tensors, replace, write_json, writing
 from .errors import SolidError
 from .forecast import Forecaster, Spec
 from .grid import Grid
 from .models import build
-from .pairs import PairStore
-from .scaling import Scaling
+from .pairs.covariates import Recipe
+from .pairs.scaling import Scaling
+from .pairs.store import PairStore
 
 RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
 PAIRS = "pairs.zarr"

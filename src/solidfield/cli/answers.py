@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..ask import area_mean, at, exceedance, variables_of
 from ..clock import local
 from ..errors import SolidError
+from ..prediction.ask import area_mean, at, exceedance, variables_of
 from . import show
 
 

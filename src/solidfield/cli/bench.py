@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ..bench.flow import run_flow
-from ..bench.gaussian import run_gaussian
-from ..bench.page import tables, write_tables
-from ..bench.record import store
-from ..studies.report import write_page
-from ..studies.scale import scale as scale_of
-from ..train import Progress
+from ..experiments.bench.flow import run_flow
+from ..experiments.bench.gaussian import run_gaussian
+from ..experiments.bench.page import tables, write_tables
+from ..experiments.bench.record import store
+from ..experiments.studies.report import write_page
+from ..experiments.studies.scale import scale as scale_of
+from ..training.loop import Progress
 from . import real, show, studies
 
 app = typer.Typer(help="Studies: train schemes side by side, measure, store.", no_args_is_help=True)

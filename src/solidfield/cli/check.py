@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 from matplotlib.figure import Figure
 
-from .. import plot_readings
-from ..checkpoint import replace
+from ..disk import replace
 from ..errors import SolidError
+from ..plot import readings as plot_readings
 from ..readings import open_table
-from ..readings.coverage import Candidate
-from ..readings.doctor import Diagnosis, diagnose
-from ..readings.findings import Finding
+from ..readings.doctor.coverage import Candidate
+from ..readings.doctor.diagnose import Diagnosis, diagnose
+from ..readings.doctor.findings import Finding
 from . import show
 from .grid import parse_columns
 

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from ..config import load_config
-from ..evaluate import RIVALS
-from ..evaluate import evaluate as evaluate_maps
-from ..maps import save_maps
-from ..pairs import observe as observe_truth
-from ..predict import predict_examples
+from ..prediction.maps import save_maps
+from ..prediction.predict import predict_examples
+from ..report.truth import RIVALS
+from ..report.truth import evaluate as evaluate_maps
 from ..run import load_run
 from ..worlds import write_truth
+from ..worlds.observe import observe as observe_truth
 from . import show
 from .evaluate import print_table, write_results
 from .observe import describe

@@ -13,12 +13,12 @@ import xarray as xr
 
 from .. import plot
 from ..errors import SolidError
-from ..evaluate import RIVALS, Judge
-from ..evaluate import evaluate as evaluate_maps
-from ..maps import ahead, open_maps
-from ..pairs import PairStore, open_pairs
+from ..pairs.store import PairStore, open_pairs
+from ..prediction.maps import ahead, open_maps
 from ..report import RIVALS as REPORT_RIVALS
 from ..report import judge_run, refuse_report, write_report
+from ..report.truth import RIVALS, Judge
+from ..report.truth import evaluate as evaluate_maps
 from ..run import PAIRS, RUN, load_run
 from ..worlds import Truth, open_truth
 from . import show

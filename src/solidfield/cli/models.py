@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ..bench.record import store
-from ..costs import SENSORS, survey, table
+from ..experiments.bench.record import store
+from ..experiments.costs import SENSORS, survey, table
 from . import show
 
 MEMBERS = 100

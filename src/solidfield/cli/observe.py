@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from ..config import load_config
-from ..pairs import PairStore
-from ..pairs import observe as observe_truth
+from ..pairs.store import PairStore
 from ..worlds import open_truth
+from ..worlds.observe import observe as observe_truth
 from . import show
 
 

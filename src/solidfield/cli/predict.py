@@ -9,16 +9,15 @@ import numpy as np
 import typer
 import xarray as xr
 
-from ..ask import exceedance, variables_of
 from ..clock import instant
 from ..config import PredictConfig, load_config
-from ..context import read_new
 from ..engine import Engine
 from ..errors import SolidError
-from ..maps import save_maps
-from ..pairs import PairStore, open_pairs
-from ..pairstore import is_pairs
-from ..predict import Run, predict_examples
+from ..pairs.store import PairStore, is_pairs, open_pairs
+from ..prediction.ask import exceedance, variables_of
+from ..prediction.context import read_new
+from ..prediction.maps import save_maps
+from ..prediction.predict import Run, predict_examples
 from ..run import LoadedRun, load_run
 from . import show
 from .answers import answers, parse_place, print_answers

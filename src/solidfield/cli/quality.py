@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .. import plot_readings
-from ..checkpoint import replace
+from ..disk import replace
 from ..errors import SolidError
-from ..quality import LEAST, LEVEL, Quality, leave_one_out
+from ..plot import readings as plot_readings
+from ..quality.ranking import LEAST, LEVEL, Quality, leave_one_out
 from ..readings import open_frames
 from . import show
 from .check import save_figure

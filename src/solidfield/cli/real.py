@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ..bench import airdelhi as airdelhi_bench
-from ..bench import era5 as era5_bench
-from ..bench import kolkata as kolkata_bench
-from ..bench.real_brief import real_tables
-from ..bench.record import store
 from ..errors import SolidError
+from ..experiments.bench import airdelhi as airdelhi_bench
+from ..experiments.bench import era5 as era5_bench
+from ..experiments.bench import kolkata as kolkata_bench
+from ..experiments.bench.real_brief import real_tables
+from ..experiments.bench.record import store
 from . import show
 
 Data = Annotated[Path, typer.Option(help="Folder of the files; they are read, never copied.")]

@@ -11,10 +11,10 @@ import typer
 
 from ..engine import Engine
 from ..errors import SolidError
-from ..studies.catalog import STRONG, STUDIES, all_cells, cells
-from ..studies.cell import Cell, read_result
-from ..studies.run import State, chosen, run_cells
-from ..studies.scale import scale as scale_of
+from ..experiments.studies.catalog import STRONG, STUDIES, all_cells, cells
+from ..experiments.studies.cell import Cell, read_result
+from ..experiments.studies.run import State, chosen, run_cells
+from ..experiments.studies.scale import scale as scale_of
 from . import show
 
 ScaleOption = Annotated[str, typer.Option(help="smoke, laptop or paper.")]

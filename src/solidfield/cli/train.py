@@ -11,16 +11,15 @@ import typer
 import xarray as xr
 
 from ..config import Config, load_config
-from ..covariates import Covariates
 from ..errors import SolidError
 from ..fit import build_for, choose_holdout, pair_frames, refuse_run, told_errors
-from ..frames import as_frames
-from ..intake import read_frames
-from ..pairs import PairStore, open_pairs
-from ..pairstore import is_pairs
+from ..pairs.covariates import Covariates
+from ..pairs.frames import as_frames
+from ..pairs.store import PairStore, is_pairs, open_pairs
+from ..readings.intake import read_frames
 from ..run import PAIRS
-from ..train import Progress, TrainResult
-from ..train import train as train_model
+from ..training.loop import Progress, TrainResult
+from ..training.loop import train as train_model
 from . import show
 from .grid import parse_columns
 

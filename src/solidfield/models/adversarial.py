@@ -32,7 +32,7 @@ from ..fields import Pair, Source, restrict
 from ..forecast import Forecaster, Objective, Spec
 from ..nn.style import SPREAD_GROUP, ConditionEncoder, Discriminator
 from ..noise import Noise
-from ..objective import masked_mean
+from ..theory.objective import masked_mean
 from .regression import input_channels, input_width, known_channels
 
 BETAS = (0.0, 0.99)  # of Adam, as in both references: each side's opponent moves, so old gradients mislead

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..covariance import collect, mean_field
 from ..fields import Pair, Source, restrict
 from ..forecast import Fitted, Spec
-from ..interpolate import Interpolator, interpolate, inverse_distance, nearest, radial_basis
 from ..noise import Noise
+from ..theory.covariance import collect, mean_field
+from ..theory.interpolate import Interpolator, interpolate, inverse_distance, nearest, radial_basis
 
 NODES = 1025  # quantiles kept of the climatology: fine enough for a 99.9 % interval
 TARGETS = 4000  # readings that choose a setting, for each lead; from at least 16 training pairs

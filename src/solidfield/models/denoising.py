@@ -29,9 +29,9 @@ from ..errors import SolidError
 from ..fields import OraclePair, Pair, Source
 from ..forecast import Forecaster, Spec
 from ..noise import Noise
-from ..objective import denoising_loss, draw_tau, noised
-from ..sample import clipped, sampler, temperature, tempered
-from ..schedule import schedule
+from ..theory.objective import denoising_loss, draw_tau, noised
+from ..theory.sample import clipped, sampler, temperature, tempered
+from ..theory.schedule import schedule
 
 
 class Denoising(Forecaster):

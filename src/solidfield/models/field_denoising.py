@@ -17,7 +17,7 @@ from ..errors import SolidError
 from ..fields import OraclePair, Pair, Source
 from ..forecast import Spec
 from ..nn.spectral import FieldFilter, Gain
-from ..objective import denoising_loss, draw_tau, noised
+from ..theory.objective import denoising_loss, draw_tau, noised
 from .denoising import Denoising
 
 

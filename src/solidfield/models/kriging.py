@@ -26,11 +26,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..covariance import CONSTANT, Covariance, collect, mean_field, moments, offsets, torus
 from ..fields import Pair, Source, Target
 from ..forecast import Fitted, Spec
-from ..likelihood import refine
 from ..noise import Noise
+from ..theory.covariance import CONSTANT, Covariance, collect, mean_field, moments, offsets, torus
+from ..theory.likelihood import refine
 from .classical import adopt_shapes
 
 JITTER = 1e-8  # of the variance, added to K: far below any error of reading, enough for Cholesky

@@ -13,7 +13,7 @@ from ..errors import SolidError
 from ..fields import Source
 from ..forecast import Spec
 from ..grid import Grid
-from ..interpolate import FILLS, fill
+from ..theory.interpolate import FILLS, fill
 
 
 def query_width(spec: Spec, place: Tensor) -> int:

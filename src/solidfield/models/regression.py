@@ -18,7 +18,7 @@ from ..errors import SolidError
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
 from ..noise import Noise
-from ..objective import masked_mean
+from ..theory.objective import masked_mean
 
 
 class Regression(Forecaster):

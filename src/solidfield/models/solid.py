@@ -34,14 +34,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..copula import Latents, channel_mixing, make_copula
 from ..errors import SolidError
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
-from ..laws import LAWS, interpolate
 from ..nn.unet import UNet
 from ..noise import Noise
-from ..recalibrate import FEWEST, conformal_quantile
+from ..scores.conformal import FEWEST, conformal_quantile
+from ..theory.copula import Latents, channel_mixing, make_copula
+from ..theory.laws import LAWS, interpolate
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
 

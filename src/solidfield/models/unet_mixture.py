@@ -25,7 +25,7 @@ from torch import Tensor
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
 from ..noise import Noise
-from ..objective import masked_mean
+from ..theory.objective import masked_mean
 from .regression import input_channels, input_width
 from .unet import PlainUNet, wrapped_axes
 

@@ -3,7 +3,7 @@
 Each function returns a matplotlib Figure that the caller saves; no global state of pyplot is used.
 """
 
-from .compared import bins_figure, models_figure, series_figure
+from .comparison import bins_figure, models_figure, series_figure
 from .fields import maps, scene, taught
 from .reliability import calibration_figure, reliability_figure
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from ..errors import SolidError
 from ..grid import Grid
-from ..metrics import Array, to_floats, to_numpy
+from ..scores.metrics import Array, to_floats, to_numpy
 from .style import DPI, EMPTY, GREY, PALETTE, with_units
 
 TAUGHT, UNTAUGHT = "#DCE9F2", "#8A8A8A"

@@ -8,18 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..calibration import (
-    by_distance,
-    counted,
-    covered,
-    error_by_spread,
-    fold_ranks,
-    ranks,
-    ratio,
-    resolved,
-)
-from ..metrics import Array, Cells, moments, select, to_numpy
-from ..scores import bootstrap
+from ..scores.calibration import by_distance, counted, covered, error_by_spread, fold_ranks, ranks, ratio, resolved
+from ..scores.metrics import Array, Cells, moments, select, to_numpy
+from ..scores.table import bootstrap
 from .style import BLUE, DPI, GREY, ORANGE, tidy, with_units
 
 

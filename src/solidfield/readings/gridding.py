@@ -18,11 +18,11 @@ import xarray as xr
 from ..errors import SolidError
 from .accumulate import Accumulator, Cube
 from .cells import Bounds
+from .doctor.watch import writing_refusals
 from .frames import Tally, to_frames
 from .layout import Layout, plan_layout
 from .limits import Limits, drop, frame_centres, parse_outliers
 from .table import CHUNK, Table
-from .watch import writing_refusals
 
 Update = Callable[[float], None]
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ensemble import draw
 from ..errors import SolidError
-from ..evaluate import fit_rival
 from ..fields import Source
 from ..forecast import Forecaster
-from ..pairs import PairStore
+from ..pairs.scaling import Scaling
+from ..pairs.store import PairStore
+from ..prediction.ensemble import draw
 from ..run import LoadedRun
-from ..scaling import Scaling
 from .held import Held
+from .truth import fit_rival
 
 BUDGET = 2**28  # bytes of whole maps that are held at a time
 Progress = Callable[[int, int], None]  # (scenes done, all)

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import plot
-from ..evaluate import groups_of
-from ..metrics import Cells
+from ..scores.metrics import Cells
 from .findings import Evidence, Findings
+from .truth import groups_of
 from .verdict import FEW, HIGHEST, LOWEST, call_of, main_region
 from .words import REGIONS, labelled, span
 

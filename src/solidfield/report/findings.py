@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import SolidError
-from ..evaluate import local_times
-from ..pairs import PairStore
-from ..predict import provenance
+from ..pairs.scaling import Scaling
+from ..pairs.store import PairStore
+from ..prediction.predict import provenance
 from ..run import LoadedRun
-from ..scaling import Scaling
 from .drawn import Drawn, contenders, draw_held
 from .held import Held, choose_examples, held_readings, lengths, share_beyond
 from .rolled import judge_rolled
 from .scored import score_lead
+from .truth import local_times
 from .verdict import verdict
 from .words import lead_label
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SolidError
-from ..evaluate import groups_of, local_times
 from ..grid import Grid
-from ..masks import distances_to_sensor
-from ..pairs import PairStore
+from ..pairs.store import PairStore
 from ..readings.cells import DEGREE
+from ..theory.distance import distances_to_sensor
+from .truth import groups_of, local_times
 
 CHUNK = 256  # examples whose masks are spread over the grid at a time
 REACH_SCENES = 200  # that say how far from a sensor the map goes

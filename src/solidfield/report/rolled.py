@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..context import example_query
 from ..errors import SolidError
-from ..pairs import PairStore
+from ..pairs.store import PairStore
+from ..prediction.context import example_query
 from ..run import LoadedRun
 from .drawn import Contender, Query, check_drawn, draw_in_parts, keep
 from .held import Held, choose_examples, held_readings

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import covered, distance_edges, resolved
-from ..metrics import Cells
-from ..scores import Measured, bootstrap, measure, plain, summarise
+from ..scores.calibration import covered, distance_edges, resolved
+from ..scores.metrics import Cells
+from ..scores.table import Measured, bootstrap, measure, plain, summarise
 from .held import Held
 
 LEVELS = (0.5, 0.9)

@@ -1,0 +1,142 @@
+"""`solid bench airdelhi`: the AD-B protocol on AirDelhi's daily files, or on Kolkata's readings in the same way.
+
+The letters are those of `datasets/airdelhi.py`; a mode says what is asked of a judged day and what may be known:
+
+    C-D, AC-D, ABC-D   lead 0: D of each slot from C of the slot; the history knows C of earlier slots of the day and
+                       nothing, A, or A and B of the days before
+    AB-CD              lead 1: all readings (C and D) of each slot from the slot before, as the paper's 30-minute
+                       forecast; the history knows all days before
+
+What is ours: AD-B fits a model to each day by itself. Here every fifth day is judged, one model is trained on all days
+that are not (but one in ten, which choose its weights): they hold A and B of every judged day, and other days besides.
+Nothing of a judged day trains or is history of a training example. A judged day needs its three days before it. Within
+AB-CD the readings of the slot before are of the judged day itself, without which there is nothing to condition on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...clock import local
+from ...errors import SolidError
+from ...pairs.covariates import Covariates
+from ...pairs.frames import Frames, frame_pairs
+from ...pairs.holdout import FIRST_DAY, Holdout
+from ...pairs.masked import masked_pairs
+from ...pairs.store import PairStore
+from ...report import Findings
+from ...report.scored import measure_readings
+from ..datasets.airdelhi import busiest_box, larger_part, read_airdelhi, trim
+from ..datasets.kolkata import CREDIT, read_kolkata
+from .real import Note, Task, fill, judge_readings, judged, plan
+from .real_brief import digits, in_brief, part_of
+
+MODELS = ("solid", "unet", "kriging", "persistence", "climatology", "nearest")
+MODES = ("C-D", "AC-D", "ABC-D", "AB-CD")
+LAYOUTS = ("airdelhi", "kolkata")
+BEFORE = 3  # days whose readings are A and B
+PAST = Covariates(history=24.0 * BEFORE, fade=12.0)
+BOX = (21, 20)
+OFFSET = 1.0  # ug/m3: log(x + 1), since a low-cost sensor may report 0
+
+
+def airdelhi_pairs(
+    data: Path,
+    path: Path,
+    mode: str = "AB-CD",
+    layout: str = "airdelhi",
+    box: tuple[int, int] = BOX,
+) -> PairStore:
+    """The pairs of a mode."""
+    frames = read_airdelhi(data) if layout == "airdelhi" else read_kolkata(data)
+    holdout = Holdout(timezone=frames.timezone)
+    larger = larger_part(frames)  # of all rows; the window is cut afterwards
+    window = busiest_box(np.isfinite(frames.values[:, 0]).sum(axis=0), box)
+    frames, larger = judgeable(frames, larger, holdout)
+    seen = np.isfinite(trim_mask(frames.values[:, 0], window)).any((1, 2))
+    larger, frames = trim_mask(larger, window)[seen], trim(frames, window)
+    options: dict[str, Any] = {"holdout": holdout, "covariates": PAST, "transform": "log", "offset": OFFSET}
+    if mode == "AB-CD":
+        return frame_pairs(frames, path, leads=(1,), **options)
+    read = np.isfinite(frames.values[:, 0])
+    known = {"C-D": np.zeros_like(read), "AC-D": larger, "ABC-D": read}[mode]
+    about = {"mode": mode}
+    return masked_pairs(frames, path, larger, read & ~larger, leads=(0,), known=known, scenario=about, **options)
+
+
+def trim_mask(mask: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:  # (T, H, W) -> (T, h, w)
+    y, x, height, width = window
+    return mask[:, y : y + height, x : x + width]
+
+
+def judgeable(frames: Frames, larger: np.ndarray, holdout: Holdout) -> tuple[Frames, np.ndarray]:  # (T, H, W) bool
+    """Without the judged days that lack one of the three days before them."""
+    days = local(frames.times, frames.timezone).normalize()
+    present = set(days[np.isfinite(frames.values).any((1, 2, 3))])
+    whole = {day for day in present if all(day - pd.Timedelta(days=n) in present for n in range(1, BEFORE + 1))}
+    kept = (holdout.splits(frames.times) != "test") | np.array([day in whole for day in days])
+    return replace(frames, values=frames.values[kept], times=frames.times[kept]), larger[kept]
+
+
+def run_airdelhi(
+    data: Path,
+    work: Path,
+    mode: str = "AB-CD",
+    models: Sequence[str] = MODELS,
+    layout: str = "airdelhi",
+    box: tuple[int, int] = BOX,
+    minutes: float = 8.0,  # CPU time on one thread for each trained model
+    seeds: int = 3,
+    members: int = 100,
+    scenes: int | None = None,  # None: all test examples
+    jobs: int = 2,
+    note: Note | None = None,
+) -> dict[str, Any]:
+    """Results of one mode; runs that are in `work` already are used again."""
+    mode = mode.upper().replace("->", "-")
+    for what, word, words in (("mode", mode, MODES), ("layout", layout, LAYOUTS)):
+        if word not in words:
+            raise SolidError(f"no {what} '{word}' of AirDelhi's protocol; choose one of {', '.join(words)}")
+    home = work / layout / f"{mode}-{box[0]}x{box[1]}"
+    pairs = fill(home / "pairs.zarr", lambda path: airdelhi_pairs(data, path, mode, layout, box))
+    tasks = plan(mode, pairs, home, models, minutes, seeds)
+
+    def judge(group: list[Task]) -> dict[str, Any]:
+        findings = judge_readings(group, models, members, scenes, note=note)
+        return in_brief(findings) | {"by_day": by_day(findings)}
+
+    found = judged(tasks, jobs, judge, note)
+    return {
+        "data": CREDIT if layout == "kolkata" else "AirDelhi",
+        "layout": layout,
+        "mode": mode,
+        "box": list(box),
+        "minutes": minutes,
+        "members": members,
+        "parts": {mode: part_of(found[mode], "ug/m3")},
+    }
+
+
+def by_day(findings: Findings) -> dict[str, dict[str, dict[str, Any]]]:  # model -> date -> scores
+    """MAE of the median, RMSE of the mean and CRPS on each judged day, of the store's only lead."""
+    evidence = findings.evidence[0]
+    held, table = evidence.held, {}
+    dates = {day: str((FIRST_DAY + pd.Timedelta(days=int(day))).date()) for day in np.unique(held.group)}
+    for name, members in evidence.members.items():
+        measured = measure_readings(held, members, np.ones(len(held.case), dtype=bool))
+        table[name] = {
+            date: {
+                "readings": int((held.group == day).sum()),
+                "mae": digits(measured.median_error[held.group == day].mean()),
+                "rmse": digits(np.sqrt((measured.error[held.group == day] ** 2).mean())),
+                "crps": digits(measured.crps[held.group == day].mean()),
+            }
+            for day, date in dates.items()
+        }
+    return table

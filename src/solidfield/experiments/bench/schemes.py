@@ -1,0 +1,142 @@
+"""The schemes that are compared: one network size, one budget, one data set, and what differs between them.
+
+`solid-paper` is the strict reading of the paper (x_tau zero off M_o); `oracle` is its literal one and leaks. Both
+see the same wrap-around, dropout, rolls and learning-rate schedule as `solid`, so that what is left is the scheme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...config import TrainConfig
+from ...errors import SolidError
+from ...fields import Source
+from ...keys import key
+from ...models import build
+from ...pairs.store import PairStore
+from ...prediction.ensemble import draw
+from ...run import LoadedRun, load_run
+from ...training.loop import Progress, train
+from ..costs import sampling_cost
+
+
+@dataclass(frozen=True)
+class Scheme:
+    name: str
+    model: str
+    options: dict[str, Any] = field(default_factory=dict)
+    lr: float = 2e-3
+    settings: dict[str, Any] = field(default_factory=dict)  # of training, where they differ
+
+    @property
+    def dear(self) -> bool:
+        """Does every member cost many passes?"""
+        return self.model == "solid-paper"
+
+    @property
+    def leaks(self) -> bool:
+        return bool(self.options.get("oracle"))
+
+
+DEAR_MEMBERS = 24  # 19 or more span a 90 % interval
+# DPM-Solver++ with 20 steps is better calibrated than the paper's DDIM with 50, and affordable here.
+PAPER = {"size": "laptop", "periodic": "auto", "coordinates": True, "sampler": "dpmpp", "steps": 20}
+SCHEMES = {
+    scheme.name: scheme
+    for scheme in (
+        Scheme("solid", "solid"),
+        Scheme("solid-plain", "solid", {"prior": "none"}),
+        Scheme("solid-diffusion", "solid", {"law": "diffusion"}),
+        Scheme("solid-diffusion-gaussian", "solid", {"law": "diffusion", "law_options": {"components": 1}}),
+        Scheme("solid-diffusion-paper", "solid", {"law": "diffusion", "law_options": {"weight": "paper"}}),
+        Scheme("solid-diffusion-4", "solid", {"law": "diffusion", "law_options": {"levels": 4}}),
+        Scheme("solid-independent", "solid", {"copula": "independent"}),
+        Scheme("solid-stationary", "solid", {"copula": "stationary"}),
+        Scheme("solid-varying", "solid", {"copula": "varying"}),
+        Scheme("solid-no-dropout", "solid", {"dropout": 0.0}),
+        Scheme("solid-no-thinning", "solid", settings={"thin": 0.0}),
+        Scheme(
+            "solid-bare", "solid", {"dropout": 0.0}, settings={"thin": 0.0, "validate_every": 10**6}
+        ),  # nor stopping
+        Scheme("solid-onepass", "solid-onepass", lr=1e-3),
+        Scheme("solid-paper", "solid-paper", PAPER, lr=1e-3),
+        Scheme("oracle", "solid-paper", PAPER | {"oracle": True}, lr=1e-3),
+    )
+}
+
+
+def scheme(name: str) -> Scheme:
+    if name not in SCHEMES:
+        raise SolidError(f"no scheme '{name}'; choose among {', '.join(SCHEMES)}")
+    return SCHEMES[name]
+
+
+def trained(
+    chosen: Scheme,
+    store: PairStore,
+    folder: Path,
+    minutes: float,
+    seed: int,
+    report: Callable[[Progress], None] | None = None,
+    **settings: Any,  # further fields of TrainConfig
+) -> LoadedRun:
+    """Train a scheme on one core within a budget of its time, or take the run that is already there."""
+    standing: dict[str, Any] = {
+        "minutes": minutes,
+        "clock": "cpu",  # and one thread: a budget that other work on the machine cannot shorten
+        "batch": 32,
+        "lr": chosen.lr,
+        "ema": 0.995,
+        "thin": 0.5,  # in half of the examples some sensors are hidden: spread stays honest when examples are few
+        "validate_every": 500,
+        "checkpoint_every": 500,
+        "validation_examples": 16 if chosen.dear else 64,
+        "validation_members": 4,
+        "seed": seed,
+    }
+    config = TrainConfig(**(standing | chosen.settings | settings))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "weights"))
+        model = build(chosen.model, store.spec(), chosen.options)
+    resume = (folder / "run.json").is_file()
+    with threads(1):
+        train(model, store, folder, config, chosen.options, resume=resume, report=report)
+    return load_run(folder)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def members_of(
+    run: LoadedRun, source: Source, members: int, seed: int, dear: bool = False
+) -> np.ndarray:  # (K, N, C, H, W)
+    """Of a dear scheme at most DEAR_MEMBERS: the scores are fair, so fewer only widens error bars."""
+    members = min(members, DEAR_MEMBERS) if dear else members
+    summary = draw(run.model, run.scaling, source, members, seed=seed)
+    assert summary.members is not None
+    return summary.members[:, :, 0]
+
+
+def account(run: LoadedRun, source: Source) -> dict[str, Any]:  # source in physical units
+    """What a result cost, and whether it leaks."""
+    return {
+        "cost_of_100_members": sampling_cost(run.model, run.scaling.standardise(source)),
+        "parameters": run.model.parameter_count(),
+        "steps": run.info["history"]["steps"],
+        "training_seconds": run.info["history"]["seconds"],
+        "leaks": run.leaks,
+    }

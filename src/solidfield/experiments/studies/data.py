@@ -1,0 +1,69 @@
+"""The data of the cells in the work folder: truth once a scale, pairs once a scenario, whoever comes first makes them.
+
+Two processes that need the same thing wait for one another (a lock that the system releases when its holder dies).
+The truth is opened here, to measure it and to judge, and is given to no model.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import SolidError
+from ...pairs.store import PairStore, open_pairs
+from ...worlds import Truth, open_truth, write_truth
+from ...worlds.observe import observe
+from .cell import Cell, measured
+
+Note = Callable[[str, int, int], None]  # what is being done, how far, of how much
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Let one process at a time work on what stands beside this lock file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def truth_of(cell: Cell, work: Path, note: Note | None = None) -> Truth:
+    """The scale's truth; a finished store that is there is used, one that was begun is finished."""
+    path = work / cell.scale.name / "truth.zarr"
+    with alone(path.with_name("truth.lock")):
+        progress = None if note is None else lambda done, total: note("simulating", done, total)
+        write_truth(cell.scale.world, path, cell.scale.trajectories, progress=progress)
+    return open_truth(path)
+
+
+def pairs_of(cell: Cell, truth: Truth, work: Path, note: Note | None = None) -> PairStore:
+    """The readings of the cell's scenario; with dense targets beside them only for a cell that leaks."""
+    name = measured(cell.scenario) + ("-oracle" if cell.leaks else "")
+    path = work / cell.scale.name / "pairs" / f"{name}.zarr"
+    with alone(path.with_name(f"{name}.lock")):
+        if not path.exists():
+            observe(
+                truth,
+                path,
+                cell.scenario,
+                validation=cell.scale.validation,
+                test=cell.scale.test,
+                oracle=cell.leaks,
+                progress=None if note is None else lambda done, total: note("observing", done, total),
+            )
+    return open_pairs(path)
+
+
+def scenes(store: PairStore, split: str, count: int, last_frame: int) -> np.ndarray:  # (count,) indices
+    """One example of each test trajectory, at varied times, with a source frame not after `last_frame`."""
+    indices = store.split(split)
+    indices = indices[store.columns["frame_source"][indices] <= last_frame]
+    trajectory = store.columns["trajectory"][indices]
+    groups = [indices[trajectory == number] for number in np.unique(trajectory)]
+    if len(groups) < count:
+        raise SolidError(f"{store.path} has {len(groups)} test trajectories for {count} scenes; observe a larger share")
+    return np.array([group[7 * n % len(group)] for n, group in enumerate(groups[:count])])

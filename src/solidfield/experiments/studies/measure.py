@@ -1,0 +1,287 @@
+"""From a cell to its result: choose a learning rate, train, draw, judge, count what it cost.
+
+Every candidate rate has PILOT of the budget from the same initial weights; the one with the lowest validation CRPS
+has the rest. So each model tunes itself, and the total is the same for all. What a model estimates before its first
+step (`Forecaster.prepare`) is estimated once for all of them, and paid for. One thread, and CPU time as the clock, so
+that two cells side by side on two cores do not disturb each other's budget.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...config import TrainConfig
+from ...disk import State, load_state, read_json, save_state
+from ...errors import SolidError
+from ...fields import Source
+from ...forecast import Fitted, Forecaster
+from ...keys import key
+from ...models import build, model_class
+from ...pairs.part import part_of
+from ...pairs.scaling import Scaling
+from ...pairs.store import PairStore
+from ...prediction.ensemble import draw
+from ...report.truth import Judge, rival_ensemble
+from ...run import LOG, RUN, LoadedRun, load_run
+from ...training.loop import Progress, prepare, train
+from ...worlds import Truth
+from ..bench.record import provenance
+from ..bench.schemes import threads
+from ..costs import ensemble_cost, pass_cost
+from .cell import Cell
+from .data import Note, alone, pairs_of, scenes, truth_of
+from .judged import picture, rollout_scores, scores
+from .scale import PILOT
+
+FEW_STEPS = 12  # of the only rate, to know its pace
+# By family: validations along a training run, and examples and members of one; fewer where drawing is dear.
+CURVE = {"diffusion": 5, "distribution": 10}
+VALIDATION = {"diffusion": (16, 4), "distribution": (32, 8)}
+NOT_IN_PILOTS = {"solid": {"copula": "independent"}}  # fitted after training, and the CRPS of a cell does not see it
+ROLLED = 4  # one scene in so many is rolled out: from the second step on every member is a query of its own
+FLAT = 0.02  # a curve is flat if its last quarter gains less than this share
+
+
+def measure(cell: Cell, work: Path, command: str, note: Note | None = None) -> dict[str, Any]:
+    """Run the cell, or finish it; everything that a report may ask for, as plain JSON."""
+    with threads(1):
+        truth = truth_of(cell, work, note)
+        store = pairs_of(cell, truth, work, note)
+        last = truth.frames - 1 - 2 * cell.rollout
+        count = cell.scale.scenes if cell.rollout == 1 else max(2, cell.scale.scenes // ROLLED)
+        chosen = scenes(store, cell.split, count, last)
+        fitted = issubclass(model_class(cell.model), Fitted)
+        result = _fitted(cell, store, truth, chosen) if fitted else _trained(cell, work, store, truth, chosen, note)
+        return result | {"leaks": cell.leaks, "provenance": provenance(command, cell.seed)}
+
+
+def _fitted(cell: Cell, store: PairStore, truth: Truth, chosen: np.ndarray) -> dict[str, Any]:
+    """A closed form: fitted to the training examples and drawn."""
+    judge, part = Judge(store, chosen, truth), part_of(store, cell.share)
+    start = time.process_time()
+    ensemble = rival_ensemble(cell.model, part, judge.scaling, chosen, cell.scale.members, cell.seed)
+    return {
+        "training": None,
+        "costs": {"parameters": 0, "fit_and_draw_seconds": time.process_time() - start, "members": len(ensemble)},
+        "scores": scores(judge, ensemble),
+        "picture": picture(judge, ensemble),
+    }
+
+
+def _trained(
+    cell: Cell, work: Path, store: PairStore, truth: Truth, chosen: np.ndarray, note: Note | None
+) -> dict[str, Any]:
+    folder = work / cell.scale.name / "runs" / cell.run
+    with alone(folder.with_suffix(".lock")):
+        training, run = tuned(cell, part_of(store, cell.share), folder, note)
+    stochastic, dear = type(run.model).stochastic, run.model.family == "diffusion"
+    members = (cell.scale.dear_members if dear else cell.scale.members) if stochastic else 1
+    source = store.batch(chosen).source
+
+    def drawing(memory: float | None = None) -> np.ndarray:  # (K, N, L, C, H, W)
+        ensemble = draw(
+            run.model,
+            run.scaling,
+            source,
+            members,
+            steps=cell.rollout,
+            memory=memory,
+            seed=cell.seed,
+            queries=[int(i) for i in chosen],
+            progress=None if note is None else lambda done, total: note("drawing", done, total),
+        ).members
+        assert ensemble is not None
+        return ensemble
+
+    start = time.process_time()
+    drawn = drawing()
+    seconds = time.process_time() - start
+    if cell.rollout > 1:
+        judged: dict[str, Any] = {"leads": rollout_scores(store, chosen, truth, drawn), "memory": run.model.memory}
+        if run.model.memory > 0:
+            judged |= {"leads_anew": rollout_scores(store, chosen, truth, drawing(memory=0.0))}
+    else:
+        judge = Judge(store, chosen, truth)
+        judged = {"scores": scores(judge, drawn[:, :, 0]), "picture": picture(judge, drawn[:, :, 0])}
+    costs = _costs(run, run.scaling.standardise(source))
+    costs |= {"members": members, "draw_seconds_of_100_members": 100 * seconds / members / len(chosen) / cell.rollout}
+    return {"training": training, "costs": costs, **judged}
+
+
+def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], LoadedRun]:
+    """The account of the training, and the run that the best rate gave."""
+    prepared, spent = _prepared(cell, store, folder)
+    pilots = _pilots(cell, store, folder, prepared, note)
+    best = min(pilots, key=lambda rate: pilots[rate]["crps"])
+    spent += sum(pilot["seconds"] for pilot in pilots.values())
+    left = _left(cell, spent, len(pilots))
+    step = pilots[best]["step_seconds"]
+    expected = left["steps"] if "steps" in left else int(60 * left["minutes"] / step)
+    points = CURVE.get(model_class(cell.model).family, 12)
+    warmup = min(100, max(1, expected // 10))
+    config = _config(cell, best, left, validate_every=max(10, expected // points), warmup=warmup)
+    start, whole = time.process_time(), not (folder / "main").exists()
+    _train(cell, store, folder / "main", config, cell.options, prepared, note, f"training at rate {best:g}")
+    with_rest = time.process_time() - start if whole else None  # a resumed run has no such number
+    run = load_run(folder / "main")
+    curve, speed = _curve(folder / "main" / LOG)
+    account = {
+        "rates": {f"{rate:g}": pilots.get(rate, {}).get("crps") for rate in cell.rates if len(cell.rates) > 1},
+        "rate": best,
+        "steps": run.info["history"]["steps"],
+        "examples": run.info["history"]["steps"] * config.batch,
+        "cpu_seconds": run.info["history"]["seconds"],
+        "cpu_seconds_with_what_follows": with_rest,  # a copula, for instance, is fitted when the weights are done
+        "cpu_seconds_before": spent,  # of what was prepared, and of the pilots
+        "cpu_seconds_per_example": None if speed is None else 1 / speed,
+        "best_step": run.info["history"]["best_step"],
+        "validation_crps": run.info["history"]["crps"],
+        "curve": curve,
+        "last_quarter_gain": (gain := last_quarter_gain(curve)),
+        "flattened": None if gain is None else gain < FLAT,
+    }
+    return account, run
+
+
+def _prepared(cell: Cell, store: PairStore, folder: Path) -> tuple[dict[str, Tensor] | None, float]:
+    """What the model estimates before its first step, made once, and the seconds it took."""
+    model, place = _built(cell, store, cell.options), folder / "prepared"
+    part = model.prepared()
+    if part is None:
+        return None, 0.0
+    saved = load_state(place)
+    if saved is None:
+        start = time.process_time()
+        prepare(model, store, Scaling.fit(store, store.split("train")), cell.scale.batch)
+        state = State({"part": part.state_dict()}, {"seconds": time.process_time() - start})
+        save_state(place, 0, state)
+    else:
+        state = saved[1]
+    return dict(state.tensors["part"]), state.counters["seconds"]
+
+
+def _pilots(
+    cell: Cell, store: PairStore, folder: Path, prepared: dict[str, Tensor] | None, note: Note | None
+) -> dict[float, dict[str, Any]]:
+    """By rate: validation CRPS, seconds, seconds a step; rates whose loss is not finite are left out.
+
+    With one rate there is nothing to choose: a few steps tell how long one takes.
+    """
+    found: dict[float, dict[str, Any]] = {}
+    failure: SolidError | None = None
+    options = cell.options | NOT_IN_PILOTS.get(cell.model, {})
+    budget: dict[str, Any] = {"steps": FEW_STEPS}
+    if len(cell.rates) > 1:
+        budget = {"minutes": PILOT * cell.minutes} if cell.minutes else {"steps": _share(cell, PILOT)}
+    for place, rate in enumerate(cell.rates):
+        run, stage = folder / f"pilot-{rate:g}", f"rate {rate:g} ({place + 1} of {len(cell.rates)})"
+        config = _config(cell, rate, budget, validate_every=10**9, warmup=10)
+        try:
+            _train(cell, store, run, config, options, prepared, note, stage)
+        except SolidError as error:
+            failure = error
+            continue
+        speed = _curve(run / LOG)[1]
+        found[rate] = read_json(run / RUN)["history"] | {"step_seconds": config.batch / (speed or config.batch)}
+    if failure is not None and not found:
+        raise failure
+    return found
+
+
+def _left(cell: Cell, spent: float, pilots: int) -> dict[str, Any]:
+    """What the pilots have left of the budget."""
+    if cell.minutes is None:
+        return {"steps": _share(cell, 1 - PILOT * pilots) if pilots > 1 else cell.steps}
+    return {"minutes": max(cell.minutes - spent / 60, PILOT * cell.minutes)}
+
+
+def _share(cell: Cell, share: float) -> int:
+    return max(2, round(share * (cell.steps or 0)))
+
+
+def _config(cell: Cell, rate: float, budget: dict[str, Any], validate_every: int, warmup: int) -> TrainConfig:
+    examples, members = VALIDATION.get(model_class(cell.model).family, (64, 8))
+    few = cell.scale.members  # of a trial
+    examples, members = min(examples, 2 * few), min(members, few)
+    warmup = min(warmup, budget["steps"] - 1) if "steps" in budget else warmup
+    return TrainConfig(
+        **budget,
+        clock="cpu",
+        batch=cell.scale.batch,
+        lr=rate,
+        warmup=warmup,
+        ema=0.995,
+        thin=0.5,  # in half of the examples some sensors are hidden: spread stays honest when examples are few
+        validate_every=validate_every,
+        checkpoint_every=200,
+        validation_examples=examples,
+        validation_members=members,
+        seed=cell.seed,
+    )
+
+
+def _train(
+    cell: Cell,
+    store: PairStore,
+    folder: Path,
+    config: TrainConfig,
+    options: dict[str, Any],
+    prepared: dict[str, Tensor] | None,
+    note: Note | None,
+    stage: str,
+) -> None:
+    model = _built(cell, store, options)
+    if (part := model.prepared()) is not None:
+        part.load_state_dict(prepared or {})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    resume, report = (folder / RUN).is_file(), _reporting(note, stage)
+    train(model, store, folder, config, options, resume=resume, report=report, ready=True)
+
+
+def _built(cell: Cell, store: PairStore, options: dict[str, Any]) -> Forecaster:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(cell.seed, "weights"))
+        return build(cell.model, store.spec(), options)
+
+
+def _reporting(note: Note | None, stage: str) -> Callable[[Progress], None] | None:
+    if note is None:
+        return None
+
+    def report(progress: Progress) -> None:
+        crps = "" if progress.crps is None else f", CRPS {progress.crps:.3f}"
+        note(f"{stage}{crps}", progress.step, progress.total or 0)
+
+    return report
+
+
+def _curve(log: Path) -> tuple[list[tuple[float, float]], float | None]:
+    """(CPU seconds, validation CRPS) along the run, and examples a second at its end."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    points = [(line["seconds"], line["validation_crps"]) for line in lines if line.get("validation_crps") is not None]
+    speeds = [line["examples_per_second"] for line in lines if line.get("examples_per_second")]
+    return points, (speeds[-1] if speeds else None)
+
+
+def last_quarter_gain(curve: list[tuple[float, float]]) -> float | None:
+    """Relative fall of the best validation CRPS over the last quarter of the run's time."""
+    if len(curve) < 4:
+        return None
+    before = [crps for seconds, crps in curve if seconds <= 0.75 * curve[-1][0]]
+    return None if not before else 1 - min(crps for _, crps in curve) / min(before)
+
+
+def _costs(run: LoadedRun, source: Source) -> dict[str, Any]:
+    return {
+        "parameters": run.model.parameter_count(),
+        "gmacs_of_a_pass": pass_cost(run.model, source),
+        "gmacs_of_100_members": ensemble_cost(run.model, source, 100),
+    }

@@ -1,0 +1,276 @@
+"""Sparse frames: readings on a grid over time, NaN where nothing was read; and the pairs a model learns from.
+
+Lead L >= 1 pairs the frame at t with the frame at t + L `every`, exactly: over a gap there is no pair. Source and
+target are all that was read. At lead 0 both are of one frame: a random part of its cells is hidden and becomes the
+target.
+
+A pair is of its target's split (`holdout.py`), and is made only if its source's frame may be seen there: a training
+target has training sources and a history of training frames, a test target may look back on everything before it.
+Held cells are targets of test pairs and nothing else, strangers of validation pairs and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from ..clock import EPOCH, span, to_seconds
+from ..errors import SolidError
+from ..grid import Grid
+from ..keys import numpy_generator
+from ..readings.axes import axes_of, grid_of, upright
+from .channels import Channels
+from .covariates import Covariates, Past, Recipe, fit_recipe
+from .holdout import RANK, Holdout
+from .scaling import TRANSFORMS, Scaling, transformed
+from .store import Example, PairStore, write_pairs
+
+PARTS = ("_count", "_spread", "_std", "_error")  # what a gridded variable may carry beside itself
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What the user gave, in one form."""
+
+    values: np.ndarray  # (T, C, H, W) float32, NaN = not observed
+    times: np.ndarray  # (T,) datetime64[ns], UTC, ascending
+    grid: Grid
+    variables: tuple[str, ...]
+    units: tuple[str, ...]
+    every: float  # seconds from a frame to the next, gaps apart
+    obs_std: float = 0.0
+    timezone: str = "UTC"
+    anchor: str = "floor"  # how readings fell into frames, see `readings/cells.py`
+
+    @property
+    def seconds(self) -> np.ndarray:  # (T,)
+        return to_seconds(self.times)
+
+    def rows_at(self, seconds: np.ndarray) -> np.ndarray:  # (N,) which frame is of each time, -1 where none is
+        known = np.round(self.seconds).astype(np.int64)
+        wanted = np.round(seconds).astype(np.int64)
+        rows = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+        return np.where(known[rows] == wanted, rows, -1)
+
+
+def as_frames(
+    data: xr.Dataset | xr.DataArray,
+    variables: Sequence[str] | None = None,  # None: all that lie on (time, y, x)
+    every: str | float | None = None,  # None: as the attributes say, else the most common step
+) -> Frames:
+    """Read what an xarray object says of itself; axes may have any usual name and run either way."""
+    dataset = data.to_dataset(name=data.name or "value") if isinstance(data, xr.DataArray) else data
+    if "time" not in dataset.dims:
+        raise SolidError(f"frames need an axis 'time'; these have {tuple(map(str, dataset.dims))}")
+    names = list(variables) if variables is not None else _variables(dataset)
+    for name in names:
+        if name not in dataset:
+            raise SolidError(f"no variable '{name}' in the frames; they hold {', '.join(map(str, dataset.data_vars))}")
+    fields = [upright(dataset[name].transpose("time", ...)).sortby("time") for name in names]
+    domain = upright(dataset["domain"]).values.astype(bool) if "domain" in dataset else None
+    values = np.stack([field.values.astype(np.float32) for field in fields], axis=1)
+    if np.isinf(values).any():
+        raise SolidError("the frames hold an infinite value; a cell that was not observed is NaN")
+    if domain is not None:
+        values = np.where(domain, values, np.float32(np.nan))
+    times = fields[0]["time"].values.astype("datetime64[ns]")
+    if len(np.unique(times)) < len(times):
+        raise SolidError("two frames have the same time; average or drop one of them")
+    attributes = dataset.attrs
+    return Frames(
+        values=values,
+        times=times,
+        grid=grid_of(fields[0], domain),
+        variables=tuple(names),
+        units=tuple(str(dataset[name].attrs.get("units", "")) for name in names),
+        every=span(every or attributes["every"]) if every or "every" in attributes else _usual_step(times),
+        obs_std=float(np.nan_to_num(np.mean(attributes.get("obs_std", 0.0)))),
+        timezone=str(attributes.get("timezone") or "UTC"),
+        anchor=str(attributes.get("anchor", "floor")),
+    )
+
+
+def _variables(dataset: xr.Dataset) -> list[str]:
+    axes = {"time", *axes_of(dataset)}
+    names = [str(name) for name, field in dataset.data_vars.items() if set(field.dims) == axes]
+    found = [name for name in names if not any(name == other + part for other in names for part in PARTS)]
+    if not found:
+        raise SolidError("the frames hold no variable on (time, y, x); name one, or grid the readings first")
+    return found
+
+
+def _usual_step(times: np.ndarray) -> float:  # seconds
+    if len(times) < 2:
+        raise SolidError("a single frame has no time step; give more frames, or `every` in their attributes")
+    steps, counts = np.unique(np.diff(times).astype("timedelta64[ns]").astype(np.int64), return_counts=True)
+    return float(steps[counts.argmax()]) / 1e9
+
+
+def frame_pairs(
+    data: xr.Dataset | xr.DataArray | Frames,
+    path: str | Path,
+    *,
+    leads: Sequence[int] = (0, 1),
+    holdout: Holdout | None = None,  # None: the defaults
+    covariates: Covariates | None = None,  # None: the defaults
+    variables: Sequence[str] | None = None,
+    transform: str | Mapping[str, str] = "none",  # for all variables, or by name
+    offset: float | Mapping[str, float] = 0.0,  # log(x + offset)
+    hide: float = 0.2,  # share of a frame's cells that is hidden at lead 0
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,  # (frames done, all)
+) -> PairStore:
+    """Split, pair and write sparse frames as a pair store with covariates."""
+    frames = data if isinstance(data, Frames) else as_frames(data, variables)
+    leads = tuple(sorted(set(leads)))
+    if not leads or leads[0] < 0:
+        raise SolidError(f"leads {leads} must be one or more whole numbers from 0")
+    if not 0 < hide < 1:
+        raise SolidError(f"hide {hide:g} is a share of a frame's cells; give one between 0 and 1")
+    holdout, chosen = holdout or Holdout(), covariates or Covariates()
+    holdout = replace(holdout, timezone=holdout.timezone or frames.timezone)
+    splits = holdout.splits(frames.times)
+    seen = np.isfinite(frames.values)  # (T, C, H, W)
+    held = holdout.cells(seen.any((0, 1)))
+    kept = ~np.logical_or.reduce(list(held.values())) if held else np.ones(frames.grid.shape, dtype=bool)
+    free, train = seen & kept, splits == "train"
+    if not free[train].any():
+        raise SolidError("no reading is left to train on; hold out fewer days or cells, or give more frames")
+    transforms = [transform if isinstance(transform, str) else transform.get(n, "none") for n in frames.variables]
+    offsets = [offset.get(n, 0.0) if isinstance(offset, Mapping) else float(offset) for n in frames.variables]
+    readings = _scaling(frames, seen, free & train[:, None, None, None], transforms, offsets)
+    recipe, static = fit_recipe(chosen, frames.grid, frames.timezone, frames.times[train], frames.variables, readings)
+    moving = _moving(frames, recipe, chosen.dynamic, free, np.array([RANK[letter] for letter in splits]))
+    channels = Channels(recipe.as_dict(), static, recipe.clock(frames.times), moving, recipe.counts)
+    return write_pairs(
+        path,
+        frames.grid,
+        frames.variables,
+        _examples(frames, splits, _shown(seen, free, held), leads, hide, seed, progress),
+        units=frames.units,
+        step=frames.every,
+        obs_std=frames.obs_std,
+        scenario={"pattern": "readings", "hide": hide, "seed": seed, "holdout": holdout.as_dict()},
+        clock={"phase_ns": int(frames.times[0].astype(np.int64) % round(frames.every * 1e9)), "anchor": frames.anchor},
+        transforms=transforms,
+        offsets=offsets,
+        epoch=EPOCH,
+        held=held,
+        channels=channels if channels.count else None,
+    )
+
+
+def _scaling(
+    frames: Frames,
+    seen: np.ndarray,  # (T, C, H, W) bool
+    training: np.ndarray,  # (T, C, H, W) bool
+    transforms: Sequence[str],
+    offsets: Sequence[float],
+) -> Scaling:
+    """Statistics of the training readings, each once; every reading must have a transform, whatever its split."""
+    mean, std, physical = [], [], []
+    for c, name in enumerate(frames.variables):
+        if transforms[c] not in TRANSFORMS:
+            raise SolidError(f"unknown transform '{transforms[c]}' of '{name}'; choose one of {', '.join(TRANSFORMS)}")
+        values = frames.values[:, c][seen[:, c]].astype(np.float64)
+        changed = transformed(values, np.full(len(values), c), transforms, offsets, frames.variables)
+        of_training = training[:, c][seen[:, c]]
+        if not of_training.any():
+            raise SolidError(f"variable '{name}' has no reading in the training frames; leave it out")
+        mean.append(float(changed[of_training].mean()))
+        std.append(float(changed[of_training].std()) or 1.0)
+        physical.append(float(values[of_training].std()))
+    plain = all(transform == "none" for transform in transforms)
+    return Scaling(tuple(mean), tuple(std), *(() if plain else (tuple(transforms), tuple(offsets), tuple(physical))))
+
+
+def _moving(
+    frames: Frames,
+    recipe: Recipe,
+    dynamic: xr.Dataset | None,
+    free: np.ndarray,  # (T, C, H, W) bool
+    rank: np.ndarray,  # (T,) of the splits
+) -> Iterator[np.ndarray]:  # T times (G, H, W)
+    """Dynamic fields and history, frame by frame; what a frame looks back on is of its own split or a lower one."""
+    fields = recipe.fields(dynamic, frames.grid, frames.times)
+    pasts = [Past.empty(frames.values.shape[1:]) for _ in RANK]
+    for t, now in enumerate(frames.seconds):
+        past = pasts[rank[t]].channels(now, recipe) if recipe.history else fields[t, :0]
+        yield np.concatenate([fields[t], past])
+        if recipe.history:
+            values = recipe.standard(frames.values[t : t + 1], free[t : t + 1])[0]
+            for r in range(rank[t], len(pasts)):
+                pasts[r] = pasts[r].read(values, free[t], now)
+
+
+def _shown(seen: np.ndarray, free: np.ndarray, held: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """By split, the readings that its targets show; what trains is also what sources show."""
+    strange = held.get("strangers", np.zeros(seen.shape[2:], dtype=bool))
+    return {"train": free, "validation": free | (seen & strange), "test": seen & ~strange}
+
+
+def _examples(
+    frames: Frames,
+    splits: np.ndarray,  # (T,)
+    shown: Mapping[str, np.ndarray],  # by split, (T, C, H, W) bool
+    leads: Sequence[int],
+    hide: float,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[Example]:
+    for t, o, lead in pairings(frames, splits, leads):
+        target, source = shown[str(splits[o])][o], shown["train"][t]
+        if lead == 0:
+            source = source & ~_hidden(source.any(0), hide, (seed, "hide", int(frames.seconds[t])))
+            target = target & ~source
+        yield paired(frames, splits, t, o, lead, source, target)
+        if progress is not None:
+            progress(t + 1, len(splits))
+
+
+def pairings(frames: Frames, splits: np.ndarray, leads: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Source frame, target frame and lead of every pair; none over a gap, none that looks into a higher split."""
+    ahead = {lead: frames.rows_at(frames.seconds + lead * frames.every) for lead in leads}
+    for t in range(len(splits)):
+        for lead in leads:
+            o = int(ahead[lead][t])
+            if o >= 0 and RANK[splits[t]] <= RANK[splits[o]]:
+                yield t, o, lead
+
+
+def paired(
+    frames: Frames,
+    splits: np.ndarray,  # (T,)
+    t: int,
+    o: int,
+    lead: int,
+    source: np.ndarray,  # (C, H, W) bool
+    target: np.ndarray,  # (C, H, W) bool
+) -> Example:
+    """The example of two frames and what is given and asked of them."""
+    return Example(
+        *_readings(frames.values[t], source),
+        *_readings(frames.values[o], target),
+        lead=lead,
+        split=str(splits[o]),
+        time_source=float(frames.seconds[t]),
+        time_target=float(frames.seconds[o]),
+        frame_source=t,
+        frame_target=o,
+    )
+
+
+def _hidden(read: np.ndarray, share: float, key: tuple[int | str, ...]) -> np.ndarray:  # (H, W) bool -> (H, W) bool
+    """Some of the cells that were read, at least one."""
+    cells = numpy_generator(*key).permutation(np.flatnonzero(read))
+    chosen = cells[: max(1, round(share * len(cells)))]
+    return np.isin(np.arange(read.size), chosen).reshape(read.shape)
+
+
+def _readings(field: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (C, H, W) twice -> cells, values
+    cells = np.flatnonzero(mask)
+    return cells, field.ravel()[cells]

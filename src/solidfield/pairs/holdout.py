@@ -1,0 +1,120 @@
+"""What is kept aside to be judged by: whole days, sensors for ever, blocks of the map. A pure function of its settings.
+
+Day n counts from 1 January 2023 in a local zone; it tests where n mod `days` = `day_offset`, validates where
+n mod `validation_days` = `validation_offset`, and trains otherwise. A held cell is never a source, and a target only of
+test examples: what is scored there was seen by nothing that was trained or conditioned on. A stranger is the same for
+validation: a target of validation examples alone, it tells how wide a law must be where nothing was ever read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..clock import local
+from ..errors import SolidError
+from ..keys import numpy_generator
+
+FIRST_DAY = pd.Timestamp("2023-01-01")
+RANK = {"train": 0, "validation": 1, "test": 2}  # what a split may look back on: its own frames and those before it
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """
+    >>> Holdout(days=2, day_offset=1, validation_days=0).splits(np.array(["2023-01-01", "2023-01-02"], "M8[ns]"))
+    array(['train', 'test'], dtype='<U10')
+    """
+
+    days: int = 5  # every so many days one tests; 0: none
+    day_offset: int = 4
+    validation_days: int = 10  # every so many days one validates, unless it tests; 0: none
+    validation_offset: int = 2  # with the test days above, 2 mod 10 never falls on one
+    hours: float = 24.0  # length of a "day": a record of few days is cut finer
+    timezone: str | None = None  # where a day begins at midnight; None: as the frames say, else UTC
+    sensors: float = 0.0  # share of the cells with readings that are held for ever
+    blocks: float = 0.0  # share of the map, in blocks that hold readings, that is held for ever
+    block: int = 3  # side of a block in cells
+    strangers: float = 0.0  # share of the cells with readings that only validation targets show
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("sensors", "blocks", "strangers"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SolidError(f"holdout {name} = {getattr(self, name)} is a share; give 0 or more and less than 1")
+        if min(self.days, self.validation_days) < 0 or 1 in (self.days, self.validation_days):
+            raise SolidError("every day held out leaves none to train; hold one of 2 or more, or 0 for none")
+        if self.hours <= 0 or self.block < 1:
+            raise SolidError("holdout hours and block must be positive; a day has 24 hours, a block 1 cell or more")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def splits(
+        self,
+        times: np.ndarray,  # (T,) datetime64, UTC
+    ) -> np.ndarray:  # (T,) "train", "validation" or "test"
+        """Which split each frame belongs to."""
+        since = local(times, self.timezone or "UTC") - FIRST_DAY
+        number = np.floor(since / pd.Timedelta(hours=self.hours)).to_numpy().astype(np.int64)
+        letters = np.full(len(times), "train", dtype="<U10")
+        if self.validation_days:
+            letters[number % self.validation_days == self.validation_offset % self.validation_days] = "validation"
+        if self.days:
+            letters[number % self.days == self.day_offset % self.days] = "test"
+        return letters
+
+    def cells(
+        self,
+        read: np.ndarray,  # (H, W) bool: cells that ever had a reading
+    ) -> dict[str, np.ndarray]:  # held_sensors, held_blocks, strangers: (H, W) bool, disjoint; only what is asked for
+        """The cells that are held for ever."""
+        held: dict[str, np.ndarray] = {}
+        blocks = np.zeros_like(read)
+        if self.blocks > 0:
+            blocks = _some_blocks(read, self.blocks, self.block, numpy_generator(self.seed, "held blocks"))
+            held["held_blocks"] = blocks
+        free = read & ~blocks
+        for name, share in (("held sensors", self.sensors), ("strangers", self.strangers)):
+            if share > 0:
+                chosen = _some_cells(free, share, numpy_generator(self.seed, name))
+                held[name.replace(" ", "_")], free = chosen, free & ~chosen
+        return held
+
+
+def _some_cells(
+    free: np.ndarray,  # (H, W) bool
+    share: float,
+    generator: np.random.Generator,
+) -> np.ndarray:  # (H, W) bool
+    candidates = np.flatnonzero(free)
+    count = max(1, round(share * len(candidates)))
+    if count >= len(candidates):
+        raise SolidError(
+            f"holding {count} of {len(candidates)} cells with readings leaves none to learn from; hold fewer"
+        )
+    return np.isin(np.arange(free.size), generator.permutation(candidates)[:count]).reshape(free.shape)
+
+
+def _some_blocks(
+    read: np.ndarray,  # (H, W) bool
+    share: float,
+    side: int,
+    generator: np.random.Generator,
+) -> np.ndarray:  # (H, W) bool
+    """Tiles of a regular tiling at a random offset: a share of those that hold readings, whole."""
+    rows, columns = (
+        (np.arange(length) + generator.integers(side)) // side for length in read.shape
+    )  # which tile along an axis
+    tile = rows[:, None] * (columns[-1] + 1) + columns[None, :]
+    filled = np.unique(tile[read])
+    count = max(1, round(share * len(filled)))
+    if count >= len(filled):
+        raise SolidError(
+            f"holding {count} of the {len(filled)} blocks of {side} x {side} cells with readings leaves none to learn "
+            "from; hold a smaller share or smaller blocks"
+        )
+    return np.isin(tile, generator.permutation(filled)[:count])

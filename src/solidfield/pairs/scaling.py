@@ -1,0 +1,169 @@
+"""Standardising: z = (g(u) - mean) / std per variable, with statistics of observed training values only.
+
+g is the identity, or g(u) = log(u + offset) for what is positive and skewed, such as a concentration. Off the mask a
+standardised field is exactly zero again, so a cell that was not measured looks the same whatever the mean is. A
+reading that several examples share is counted as often as it appears.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import SolidError
+from ..fields import OraclePair, Pair, Source, Target
+from .store import Indices, PairStore
+
+CHUNK = 4096  # examples whose readings are gathered at a time
+TRANSFORMS = ("none", "log")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Mean and standard deviation of every transformed variable; those without a transform are in physical units."""
+
+    mean: tuple[float, ...]  # (C,)
+    std: tuple[float, ...]  # (C,)
+    transforms: tuple[str, ...] = ()  # (C,) of TRANSFORMS; empty: none at all
+    offsets: tuple[float, ...] = ()  # (C,) of the logarithms, physical units
+    physical: tuple[float, ...] = ()  # (C,) standard deviation of the untransformed readings; empty: std itself
+
+    @classmethod
+    def fit(cls, store: PairStore, indices: Indices) -> Scaling:
+        """Pooled statistics of the sources' and targets' readings in the given (training) examples."""
+        transforms, offsets = store.transforms, store.offsets
+        plain = all(transform == "none" for transform in transforms)
+
+        def change(values: np.ndarray, channel: np.ndarray) -> np.ndarray:
+            return values if plain else transformed(values, channel, transforms, offsets, store.variables)
+
+        count = _sums(store, indices, lambda values, channel: np.ones_like(values))
+        for variable, n in zip(store.variables, count, strict=True):
+            if n == 0:
+                raise SolidError(f"variable '{variable}' has no reading in the training examples; leave it out")
+        mean, std = _moments(store, indices, count, change)
+        for variable, centre, width in zip(store.variables, mean, std, strict=True):
+            if width <= 1e-7 * abs(centre):  # below the resolution of a float32 reading
+                raise SolidError(
+                    f"variable '{variable}' is constant ({centre:g}) in the training readings; leave it out"
+                )
+        statistics = (tuple(mean.tolist()), tuple(std.tolist()))
+        if plain:
+            return cls(*statistics)
+        _, physical = _moments(store, indices, count, lambda values, channel: values)
+        return cls(*statistics, tuple(transforms), tuple(offsets), tuple(physical.tolist()))
+
+    @property
+    def physical_std(self) -> tuple[float, ...]:  # (C,)
+        """The standard deviation of the readings themselves: what a score in physical units is divided by."""
+        return self.physical or self.std
+
+    def standard_error(self, obs_std: float) -> float:
+        """An error of reading in physical units, in standard ones, at a typical reading; the mean over variables.
+
+        >>> Scaling((5.0,), (2.0,)).standard_error(1.0)
+        0.5
+        """
+        logs = [transform == "log" for transform in self.transforms] or [False] * len(self.mean)
+        slopes = [math.exp(-m) if log else 1.0 for m, log in zip(self.mean, logs, strict=True)]
+        return obs_std * sum(slope / std for slope, std in zip(slopes, self.std, strict=True)) / len(self.std)
+
+    @overload
+    def standardise(self, sparse: Source) -> Source: ...
+    @overload
+    def standardise(self, sparse: Target) -> Target: ...
+    @overload
+    def standardise(self, sparse: Pair) -> Pair: ...
+    @overload
+    def standardise(self, sparse: OraclePair) -> OraclePair: ...
+    def standardise(self, sparse: Source | Target | Pair | OraclePair) -> Source | Target | Pair | OraclePair:
+        """Physical units to standard ones; exact zeros stay off the mask."""
+        if isinstance(sparse, Source):
+            values = self._to_standard(sparse.values)
+            return Source.of(values, sparse.mask, sparse.lead, sparse.covariates)
+        if isinstance(sparse, Target):
+            return Target.of(self._to_standard(sparse.values), sparse.mask)
+        if isinstance(sparse, Pair):
+            return Pair(self.standardise(sparse.source), self.standardise(sparse.target))
+        return OraclePair(self.standardise(sparse.pair), self._to_standard(sparse.dense))
+
+    def restore(self, values: Tensor) -> Tensor:  # (..., C, H, W) -> the same
+        """Standard units back to physical ones, at every cell."""
+        values = values * self._column(self.std, values) + self._column(self.mean, values)
+        if not self.transforms:
+            return values
+        return torch.where(self._logs(values), values.exp() - self._column(self.offsets, values), values)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain lists; a scaling without transforms needs two."""
+        return {name: list(column) for name, column in asdict(self).items() if column}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Scaling:
+        return cls(**{name: tuple(column) for name, column in plain.items()})
+
+    def _to_standard(self, values: Tensor) -> Tensor:  # (..., C, H, W) -> the same
+        if self.transforms:
+            raised = values + self._column(self.offsets, values)
+            values = torch.where(self._logs(values), raised.log(), values)
+        return (values - self._column(self.mean, values)) / self._column(self.std, values)
+
+    def _logs(self, like: Tensor) -> Tensor:  # (C, 1, 1) bool
+        return torch.tensor([name == "log" for name in self.transforms], device=like.device).reshape(-1, 1, 1)
+
+    @staticmethod
+    def _column(statistics: tuple[float, ...], like: Tensor) -> Tensor:  # (C, 1, 1)
+        return torch.tensor(statistics, dtype=like.dtype, device=like.device).reshape(-1, 1, 1)
+
+
+def transformed(
+    values: np.ndarray,  # (n,) float64
+    channel: np.ndarray,  # (n,) which variable each is of
+    transforms: Sequence[str],  # (C,)
+    offsets: Sequence[float],  # (C,)
+    variables: Sequence[str],  # (C,) names, for the error
+) -> np.ndarray:  # (n,)
+    """g of every reading; a reading that has no logarithm is an error that names the remedy."""
+    logs = np.array([name == "log" for name in transforms])[channel]
+    raised = values + np.asarray(offsets)[channel]
+    impossible = logs & (raised <= 0)
+    if impossible.any():
+        first = int(np.flatnonzero(impossible)[0])
+        raise SolidError(
+            f"variable '{variables[channel[first]]}' holds {values[first]:g}, which has no logarithm; give an offset "
+            "above its lowest reading, or transform none"
+        )
+    return np.where(logs, np.log(np.where(logs, raised, 1.0)), values)
+
+
+def _moments(
+    store: PairStore,
+    indices: Indices,
+    count: np.ndarray,  # (C,)
+    change: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:  # (C,) mean, (C,) std
+    mean = _sums(store, indices, change) / count
+    squares = _sums(store, indices, lambda values, channel: (change(values, channel) - mean[channel]) ** 2)
+    return mean, np.sqrt(squares / count)
+
+
+def _sums(
+    store: PairStore,
+    indices: Indices,
+    term: Callable[[np.ndarray, np.ndarray], np.ndarray],  # (values, channel of each) -> terms
+) -> np.ndarray:  # (C,)
+    """The sum of a term over all readings of the examples, by variable, in double precision."""
+    cells = store.grid.cells
+    total = np.zeros(len(store.variables))
+    for start in range(0, len(indices), CHUNK):
+        for side in ("source", "target"):
+            _, flat, values = store.readings_of(side, indices[start : start + CHUNK])
+            channel = flat // cells
+            total += np.bincount(channel, term(values.astype(np.float64), channel), minlength=len(total))
+    return total

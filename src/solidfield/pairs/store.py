@@ -1,0 +1,346 @@
+"""Sparse pairs on disk: all that training ever opens, with no room for a value that was not observed.
+
+One example is a source (readings at t_i on M_i), a target (readings at t_o on M_o) and a lead. A store is a
+Zarr v3 group of ragged lists, for `source` and `target` alike:
+
+    <side>_offsets (E + 1,)   readings of example e are offsets[e] : offsets[e + 1]
+    <side>_cells   (R,)       flat index into (C, H, W), ascending within an example
+    <side>_values  (R,)       float32, physical units
+
+with one column per example for trajectory, frames, times, lead and split, and on request what is known at every
+cell (`channels.py`) and which cells are held for ever (`holdout.py`). The one exception has another name and says
+so: `oracle_dense (E, C, H, W)`, in a store made from simulated truth on request, whose attributes have
+`leaks: true`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import zarr
+from torch import Tensor
+
+from ..errors import SolidError
+from ..fields import OraclePair, Pair, Source, Target
+from ..forecast import Spec
+from ..grid import Grid
+from .channels import Channels
+from .ragged import Growing, appearing, kind_of, label, load, positions, read_label
+
+KIND, VERSION = "pair", 1
+SPLITS = ("train", "validation", "test", "between")  # the column `split` holds positions in this list
+SIDES = ("source", "target")
+COLUMNS = {
+    "trajectory": "<i4",
+    "frame_source": "<i4",
+    "frame_target": "<i4",
+    "time_source": "<f8",
+    "time_target": "<f8",
+    "lead": "<i4",
+    "split": "|i1",
+}
+# (H, W) bool: never sources; targets of test examples only, of validation examples only
+HELD = ("held_sensors", "held_blocks", "strangers")
+Indices = Sequence[int] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Example:
+    """One source and one target as lists of readings."""
+
+    source_cells: np.ndarray  # (n,) flat index into (C, H, W)
+    source_values: np.ndarray  # (n,)
+    target_cells: np.ndarray  # (m,)
+    target_values: np.ndarray  # (m,)
+    lead: int
+    split: str  # one of SPLITS
+    time_source: float
+    time_target: float
+    trajectory: int = 0
+    frame_source: int = 0
+    frame_target: int = 0
+    dense: np.ndarray | None = None  # (C, H, W), simulated truth at the target time, in leaking stores only
+
+
+def write_pairs(
+    path: str | Path,
+    grid: Grid,
+    variables: Sequence[str],
+    examples: Iterable[Example],
+    units: Sequence[str] | None = None,  # (C,)
+    step: float = 0.0,  # time between source and target at lead 1
+    shifts: tuple[int, int] = (0, 0),
+    obs_std: float = 0.0,
+    scenario: dict[str, Any] | None = None,
+    world: dict[str, Any] | None = None,
+    leaks: bool = False,
+    transforms: Sequence[str] | None = None,  # (C,) "none" or "log", for the scaling; None: none
+    offsets: Sequence[float] | None = None,  # (C,) of the logarithms
+    epoch: str | None = None,  # the zero of times that are instants; None: a simulation's own clock
+    clock: Mapping[str, Any] | None = None,  # how readings fell into frames, for new ones
+    held: Mapping[str, np.ndarray] | None = None,  # of HELD
+    channels: Channels | None = None,
+) -> PairStore:
+    """Write examples at constant memory as they come; the store appears under its name only when complete.
+
+    An example without any reading on one of its sides is dropped and counted.
+    """
+    path = Path(path)
+    with appearing(path, KIND) as group:
+        masks = {name: mask for name, mask in {"domain": grid.domain, **(held or {})}.items() if mask is not None}
+        counts, checksums = _write_arrays(group, (len(variables), *grid.shape), masks, examples, leaks)
+        if channels is not None:
+            checksums |= channels.write(group)
+        attributes = {
+            "grid": grid.as_dict(),
+            "variables": list(variables),
+            "units": list(units) if units is not None else [""] * len(variables),
+            "shifts": list(shifts),
+            "step": step,
+            "obs_std": obs_std,
+            "scenario": scenario or {},
+            "world": world or {},
+            "leaks": leaks,
+        }
+        if transforms is not None:
+            attributes |= {"transforms": list(transforms), "offsets": list(offsets or [0.0] * len(variables))}
+        if epoch is not None:
+            attributes |= {"epoch": epoch, "clock": dict(clock or {})}
+        if channels is not None:
+            attributes |= {"recipe": channels.recipe, "covariates": list(channels.counts)}
+        label(group, KIND, VERSION, attributes | counts | {"checksums": checksums})
+    return PairStore(path)
+
+
+def _write_arrays(
+    group: zarr.Group,
+    shape: tuple[int, int, int],  # (C, H, W)
+    masks: Mapping[str, np.ndarray],  # domain and held cells: (H, W) bool
+    examples: Iterable[Example],
+    leaks: bool,
+) -> tuple[dict[str, Any], dict[str, str]]:  # counts, checksums
+    arrays = {name: Growing(group, name, dtype) for name, dtype in COLUMNS.items()}
+    for side in SIDES:
+        for part, dtype in (("offsets", "<i8"), ("cells", "<i4"), ("values", "<f4")):
+            arrays[f"{side}_{part}"] = Growing(group, f"{side}_{part}", dtype)
+        arrays[f"{side}_offsets"].add([0])
+    if leaks:
+        arrays["oracle_dense"] = Growing(group, "oracle_dense", "<f4", shape)
+    for name, mask in masks.items():
+        arrays[name] = Growing(group, name, "|b1", mask.shape[1:])
+        arrays[name].add(mask)
+
+    dropped, leads, per_split = 0, set(), dict.fromkeys(SPLITS, 0)
+    for example in examples:
+        if len(example.source_cells) == 0 or len(example.target_cells) == 0:
+            dropped += 1
+            continue
+        for side in SIDES:
+            cells, values = _in_order(
+                getattr(example, f"{side}_cells"), getattr(example, f"{side}_values"), shape, side
+            )
+            arrays[f"{side}_cells"].add(cells)
+            arrays[f"{side}_values"].add(values)
+            arrays[f"{side}_offsets"].add([arrays[f"{side}_cells"].length])
+        for name in COLUMNS:
+            arrays[name].add([SPLITS.index(example.split) if name == "split" else getattr(example, name)])
+        if leaks:
+            arrays["oracle_dense"].add(np.asarray(example.dense)[None])
+        leads.add(int(example.lead))
+        per_split[example.split] += 1
+    if not leads:
+        raise SolidError(
+            f"none of {dropped} examples has both a source and a target reading, nothing was written; "
+            "check the data for missing values or measure more cells"
+        )
+    for array in arrays.values():
+        array.flush(everything=True)
+    counts = {
+        "leads": sorted(leads),
+        "examples": arrays["lead"].length,
+        "splits": per_split,
+        "dropped": dropped,
+        "readings": {side: arrays[f"{side}_cells"].length for side in SIDES},
+    }
+    return counts, {name: array.checksum.hexdigest() for name, array in arrays.items()}
+
+
+def _in_order(
+    cells: np.ndarray,  # (n,)
+    values: np.ndarray,  # (n,)
+    shape: tuple[int, int, int],  # (C, H, W)
+    side: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Readings by ascending cell, one a cell, each finite and inside the grid."""
+    if np.any(cells[1:] <= cells[:-1]) and len(cells) == len(values):
+        order = np.argsort(cells, kind="stable")
+        cells, values = cells[order], values[order]
+    if len(cells) != len(values) or cells[0] < 0 or cells[-1] >= np.prod(shape) or np.any(cells[1:] == cells[:-1]):
+        raise SolidError(f"{side} readings must be one value per distinct cell of {shape}; check the cell indices")
+    if not np.all(np.isfinite(values)):
+        raise SolidError(f"{side} readings hold a value that is not finite; leave out cells that were not observed")
+    return cells, values
+
+
+def is_pairs(path: str | Path) -> bool:
+    return kind_of(Path(path)) == KIND
+
+
+def open_pairs(path: str | Path) -> PairStore:
+    """Open a pair store and load its readings into memory, 8 bytes a reading."""
+    store = PairStore(Path(path))
+    store.load()
+    return store
+
+
+class PairStore:
+    """Sparse pairs, in memory from the first use on (dense fields of a leaking store only if asked for)."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.attributes = read_label(path, KIND, VERSION)
+        try:
+            domain = self._array("domain") if "domain" in self.attributes["checksums"] else None
+            self.grid = Grid.from_dict(self.attributes["grid"], domain)
+            self.variables: tuple[str, ...] = tuple(self.attributes["variables"])
+            self.units: tuple[str, ...] = tuple(self.attributes["units"])
+            self.shifts: tuple[int, int] = (self.attributes["shifts"][0], self.attributes["shifts"][1])
+            self.leads: tuple[int, ...] = tuple(self.attributes["leads"])
+            self.step: float = self.attributes["step"]  # time between source and target at lead 1
+            self.obs_std: float = self.attributes["obs_std"]
+            self.leaks: bool = self.attributes["leaks"]
+            self.examples: int = self.attributes["examples"]
+            self.transforms: tuple[str, ...] = tuple(self.attributes.get("transforms", ("none",) * len(self.variables)))
+            self.offsets: tuple[float, ...] = tuple(self.attributes.get("offsets", (0.0,) * len(self.variables)))
+            self.epoch: str | None = self.attributes.get("epoch")  # None: times are a simulation's own
+            self.recipe: dict[str, Any] | None = self.attributes.get("recipe")  # of the covariates
+        except KeyError as missing:
+            raise SolidError(f"{path} is damaged (no {missing} in its attributes); write it anew") from None
+
+    def __len__(self) -> int:
+        return self.examples
+
+    def readings(self) -> int:
+        """How many values the store holds, sources and targets together."""
+        return sum(self.attributes["readings"].values())
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the metadata, which holds the checksum of every array."""
+        return hashlib.sha256(json.dumps(self.attributes, sort_keys=True).encode()).hexdigest()
+
+    def spec(self) -> Spec:
+        """What a model must know to be built for these pairs."""
+        return Spec(self.grid, len(self.variables), sum(self.attributes.get("covariates", ())), self.shifts)
+
+    @cached_property
+    def held(self) -> dict[str, np.ndarray]:  # name -> (H, W) bool, of HELD
+        """Cells that no source and no training example has ever seen."""
+        return {name: self._array(name) for name in HELD if name in self.attributes["checksums"]}
+
+    @cached_property
+    def channels(self) -> Channels | None:
+        """What the examples know at every cell; None where they know nothing but readings."""
+        if self.recipe is None:
+            return None
+        frames = int(max(self.columns["frame_source"].max(), self.columns["frame_target"].max())) + 1
+        return Channels.read(self.path, self.recipe, self.attributes["checksums"], frames, self.grid.shape)
+
+    @cached_property
+    def columns(self) -> dict[str, np.ndarray]:  # each (E,)
+        """What is known of each example; `split` holds positions in SPLITS."""
+        return {name: self._array(name) for name in COLUMNS}
+
+    @cached_property
+    def _ragged(
+        self,
+    ) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:  # side -> offsets, cells, values
+        return {
+            side: (
+                self._array(f"{side}_offsets"),
+                self._array(f"{side}_cells"),
+                self._array(f"{side}_values"),
+            )
+            for side in SIDES
+        }
+
+    @cached_property
+    def _dense(self) -> np.ndarray:  # (E, C, H, W)
+        return self._array("oracle_dense")
+
+    def _array(self, name: str) -> np.ndarray:
+        return load(self.path, name, self.attributes["checksums"][name])
+
+    def load(self) -> None:
+        """Bring readings and columns into memory and check them against their checksums."""
+        _ = self.columns, self._ragged, self.channels
+
+    def split(self, name: str) -> np.ndarray:  # (n,) indices of examples
+        if name not in SPLITS:
+            raise SolidError(f"unknown split '{name}'; the splits are {', '.join(SPLITS)}")
+        indices = np.flatnonzero(self.columns["split"] == SPLITS.index(name))
+        if len(indices) == 0:
+            raise SolidError(f"split '{name}' of {self.path} is empty; observe with a larger share or more frames")
+        return indices
+
+    def readings_of(
+        self, side: str, indices: Indices
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N,) row in the batch, flat cell in (C, H, W), value
+        """The readings of some examples on one side, `source` or `target`."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self)):
+            raise SolidError(f"example {chosen.max()} is not among the {len(self)} of {self.path}; count from 0")
+        offsets, cells, values = self._ragged[side]
+        rows, where = positions(offsets, chosen)
+        return rows, cells[where], values[where]
+
+    def followed(self, indices: Indices) -> tuple[np.ndarray, np.ndarray]:  # two of (n,)
+        """The forecasts among these examples that end in the frame where another begins, and those others."""
+        trajectory, start, end, lead = (
+            self.columns[name][np.asarray(indices, dtype=np.int64)]
+            for name in ("trajectory", "frame_source", "frame_target", "lead")
+        )
+        begins = dict(zip(zip(trajectory, start, lead, strict=True), indices, strict=True))
+        ends = zip(zip(trajectory, end, lead, strict=True), indices, strict=True)
+        found = [(index, begins[key]) for key, index in ends if key in begins and key[-1] > 0]
+        earlier, later = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        return earlier, later
+
+    def batch(self, indices: Indices) -> Pair:
+        """Examples as tensors, physical units, exact zeros off the masks."""
+        source_values, source_mask = self._scatter("source", indices)
+        chosen = {name: column[np.asarray(indices, dtype=np.int64)] for name, column in self.columns.items()}
+        lead = torch.from_numpy(chosen["lead"].astype(np.float32))
+        known = None if self.channels is None else self.channels.at(chosen["frame_source"], chosen["frame_target"])
+        return Pair(Source(source_values, source_mask, lead, known), Target(*self._scatter("target", indices)))
+
+    def _scatter(self, side: str, indices: Indices) -> tuple[Tensor, Tensor]:  # (B, C, H, W) twice
+        rows, cells, readings = self.readings_of(side, indices)
+        shape = (len(indices), len(self.variables), *self.grid.shape)
+        values, mask = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=bool)
+        flat = rows * (len(self.variables) * self.grid.cells) + cells
+        values.reshape(-1)[flat] = readings
+        mask.reshape(-1)[flat] = True
+        return torch.from_numpy(values), torch.from_numpy(mask)
+
+    def oracle_batch(self, indices: Indices) -> OraclePair:
+        """Examples with their dense targets; leaking, and only where the store was made so."""
+        if not self.leaks:
+            raise SolidError(f"{self.path} holds readings only; to run a model as oracle, observe again with oracle on")
+        return OraclePair(self.batch(indices), torch.from_numpy(self._dense[np.asarray(indices, dtype=np.int64)]))
+
+    def supervised(self) -> np.ndarray:  # (C, H, W) bool
+        """Cells whose value some training example teaches: its targets, and its own sources at lead 0."""
+        train = self.split("train")
+        seen = np.zeros((len(self.variables), *self.grid.shape), dtype=bool)
+        seen.reshape(-1)[self.readings_of("target", train)[1]] = True
+        seen.reshape(-1)[self.readings_of("source", train[self.columns["lead"][train] == 0])[1]] = True
+        return seen

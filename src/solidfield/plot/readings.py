@@ -1,0 +1,126 @@
+"""Figures of readings: the doctor's page, and sensors beside what the others imply.
+
+As in `plot.py`, each function returns a Figure that the caller saves, and colours suit the colour-blind.
+"""
+
+from __future__ import annotations
+
+import cmocean
+import matplotlib.dates
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from ..quality.ranking import Quality
+from ..readings.doctor.diagnose import Diagnosis
+from .style import BLUE, DPI, GREY, ORANGE
+
+PLACES = 20_000  # drawn at most, evenly chosen
+BINS = 60
+
+
+def check_figure(found: Diagnosis) -> Figure:
+    """Where readings are, when they are, what they are, and what each candidate grid sees."""
+    figure = Figure(figsize=(10, 7.6), dpi=DPI, layout="constrained")
+    (where, when), (what, grids) = figure.subplots(2, 2)
+    _places(figure, where, found)
+    _times(when, found)
+    _values(what, found)
+    _candidates(grids, found)
+    for ax in (where, when, what, grids):
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=8)
+        ax.title.set_size(10)
+        ax.xaxis.label.set_size(9)
+        ax.yaxis.label.set_size(9)
+    figure.suptitle(f"{found.name}: {found.rows:,} readings, {found.refused:,} fields refused", fontsize=11)
+    return figure
+
+
+def _places(figure: Figure, ax: Axes, found: Diagnosis) -> None:
+    """Readings per place; far places are left outside the frame and counted in the title."""
+    drawn = found.drawn
+    every = max(1, -(-len(drawn.count) // PLACES))
+    y, x, count = drawn.y[::every], drawn.x[::every], drawn.count[::every]
+    ax.set(title="readings per place", xlabel="longitude" if found.geographic else "x")
+    ax.set(ylabel="latitude" if found.geographic else "y")
+    if found.box is None:
+        return
+    south, west, north, east = found.box
+    dots = ax.scatter(
+        x,
+        y,
+        c=count,
+        s=float(np.clip(4000 / max(len(y), 1), 1, 40)),
+        cmap=cmocean.cm.amp,
+        norm=LogNorm(1, max(count.max(), 2)),
+    )
+    margin = 0.05 * max(north - south, east - west, 1e-3)
+    ax.set(xlim=(west - margin, east + margin), ylim=(south - margin, north + margin))
+    ax.set_aspect(1 / max(np.cos(np.deg2rad((south + north) / 2)), 0.1) if found.geographic else 1.0)
+    outside = int(((drawn.y < south) | (drawn.y > north) | (drawn.x < west) | (drawn.x > east)).sum())
+    if outside:
+        ax.set_title(f"readings per place ({outside:,} far places not shown)")
+    bar = figure.colorbar(dots, ax=ax, shrink=0.8)
+    bar.set_label("readings", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+
+
+def _times(ax: Axes, found: Diagnosis) -> None:
+    ax.set(title="readings in time", ylabel="readings")
+    if len(found.drawn.time) == 0:
+        return
+    count, edges = np.histogram(matplotlib.dates.date2num(found.drawn.time), bins=BINS)
+    ax.bar(edges[:-1], count, width=np.diff(edges), align="edge", color=BLUE)
+    locator = matplotlib.dates.AutoDateLocator()
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(matplotlib.dates.ConciseDateFormatter(locator))
+
+
+def _values(ax: Axes, found: Diagnosis) -> None:
+    values = found.drawn.values[np.isfinite(found.drawn.values)]
+    about = found.statistics[0]
+    ax.set(title="values", xlabel=f"{about.name} [{about.units}]" if about.units else about.name, ylabel="readings")
+    if len(values):
+        ax.hist(values, bins=BINS, color=BLUE)
+        ax.set_yscale("log")  # a single outlier stays visible
+
+
+def _candidates(ax: Axes, found: Diagnosis) -> None:
+    """Share of cells that a frame sees, against pairs to learn from; the suggestion in orange."""
+    ax.set(title="candidate grids", xlabel="pairs of consecutive frames", ylabel="cells seen in a frame [%]")
+    for candidate in found.candidates:
+        chosen = candidate == found.chosen
+        ax.plot(
+            candidate.pairs, 100 * candidate.share, "o", color=ORANGE if chosen else GREY, markersize=8 if chosen else 5
+        )
+        ax.annotate(
+            f"{candidate.cell}, {candidate.every}",
+            (candidate.pairs, 100 * candidate.share),
+            textcoords="offset points",
+            xytext=(6, 3),
+            fontsize=7,
+        )
+    ax.set(xlim=(0, 1.25 * max((c.pairs for c in found.candidates), default=1) or 1), ylim=(0, None))
+
+
+def quality_figure(found: Quality, most: int = 6) -> Figure:
+    """The first sensors of the ranking: their readings over what the others imply, with the 99 % interval."""
+    shown = found.sensors.head(most)
+    figure = Figure(figsize=(10, 1.9 * len(shown) + 0.5), dpi=DPI, layout="constrained")
+    axes = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
+    for ax, (_, sensor) in zip(axes, shown.iterrows(), strict=True):
+        rows = found.readings[found.readings["sensor"] == sensor["sensor"]]
+        time = rows["time"].to_numpy()
+        expected = rows["expected"].to_numpy()
+        reach = np.abs(rows[["low", "high"]].to_numpy().T - expected)  # (2, n)
+        ax.errorbar(time, expected, yerr=reach, fmt="none", ecolor=BLUE, alpha=0.3, elinewidth=1, label="99 % interval")
+        ax.plot(time, expected, ".", color=BLUE, markersize=3, label="what the others imply")
+        ax.plot(time, rows["reading"], ".", color=ORANGE, markersize=4, label="reading")
+        ax.set_title(f"{sensor['y']:g}, {sensor['x']:g}: {sensor['verdict']}", fontsize=9, loc="left")
+        ax.set_ylabel(found.units or found.variable, fontsize=8)
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(fontsize=7, frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, 1.35))
+    return figure

@@ -1,0 +1,142 @@
+"""Questions to an ensemble of maps: at a place, in an area, above a threshold. Every answer comes from the members.
+
+A member is one possible state of the whole map, so anything computed from it (an interpolated value, a mean over an
+area) is one possible answer, and the spread of the members' answers is its uncertainty, dependence between cells
+included:
+
+    at(p)^(k)    = sum_c b_c(p) U^(k)(c)           bilinear weights of the four cells around p
+    area^(k)     = sum_c w_c U^(k)(c) / sum_c w_c  w: share of the cell in the area, times cos(lat) on degrees
+    P(U > u)     = (members above u) / K
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import SolidError
+from ..readings.areas import area_weights
+from ..readings.axes import axes_of
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+Area = np.ndarray | str | Path | Mapping[str, Any]  # (H, W) weights, or GeoJSON: a file or its content
+
+
+def variables_of(maps: xr.Dataset) -> list[str]:
+    """The predicted variables, whose members the maps must hold."""
+    names = [str(name) for name, field in maps.data_vars.items() if "member" in field.dims]
+    if not names:
+        raise SolidError("these maps hold no members, from which every answer comes; predict with members kept")
+    return names
+
+
+def at(
+    maps: xr.Dataset,
+    lat: float | Sequence[float] | np.ndarray,  # along the maps' y axis
+    lon: float | Sequence[float] | np.ndarray,  # along the maps' x axis
+    quantiles: Sequence[float] = QUANTILES,
+) -> xr.Dataset:  # dims (member, point, init_time, lead_time)
+    """The law at any place on the map: bilinear between cell centres, at an edge the cell's own value to its border.
+
+    Cells outside the domain have no say; a place with none of its four cells inside it is NaN.
+    """
+    y, x = axes_of(maps)
+    lat, lon = np.broadcast_arrays(np.atleast_1d(np.asarray(lat, float)), np.atleast_1d(np.asarray(lon, float)))
+    rows, high = _between(maps[y].values, lat, y)  # (P, 2) cells, (P,) share of the upper one
+    columns, right = _between(maps[x].values, lon, x)
+    share = np.stack([1 - high, high], 1)[:, :, None] * np.stack([1 - right, right], 1)[:, None, :]  # (P, 2, 2)
+    inside = maps["domain"].values.astype(bool) if "domain" in maps else np.ones((maps.sizes[y], maps.sizes[x]), bool)
+    share = np.where(inside[rows[:, :, None], columns[:, None, :]], share, 0.0)
+    total = share.sum((1, 2))
+    weight = np.divide(share, total[:, None, None], out=np.full_like(share, np.nan), where=total[:, None, None] > 0)
+    answers = {}
+    for name in variables_of(maps):
+        corners = maps[name].transpose(..., y, x).values[..., rows[:, :, None], columns[:, None, :]]  # (..., P, 2, 2)
+        value = (np.where(weight == 0, 0.0, corners) * weight).sum((-2, -1))
+        answers[name] = (("member", "init_time", "lead_time", "point"), value, maps[name].attrs)
+    places = {y: ("point", lat), x: ("point", lon)}
+    return summarised(xr.Dataset(answers, _times(maps) | places, maps.attrs), quantiles)
+
+
+def _between(
+    centres: np.ndarray,  # (n,) ascending
+    places: np.ndarray,  # (P,)
+    axis: str,
+) -> tuple[np.ndarray, np.ndarray]:  # (P, 2) the cells around each place, (P,) the share of the second
+    half = (centres[1] - centres[0]) / 2 if len(centres) > 1 else np.inf
+    outside = (places < centres[0] - half) | (places > centres[-1] + half) | ~np.isfinite(places)
+    if outside.any():
+        raise SolidError(
+            f"{axis} {places[outside][0]:g} is off the map, which covers "
+            f"{centres[0] - half:g} to {centres[-1] + half:g}"
+        )
+    position = np.interp(places, centres, np.arange(len(centres)))
+    low = np.floor(position).astype(int).clip(max=max(len(centres) - 2, 0))
+    return np.stack([low, np.minimum(low + 1, len(centres) - 1)], 1), position - low
+
+
+def exceedance(
+    maps: xr.Dataset,  # maps, or an answer of `at` or `area_mean`
+    above: float | Sequence[float],
+    variable: str | None = None,  # None: the first one
+) -> xr.DataArray:  # (threshold, ...) the rest as the variable without its members
+    """The probability that the variable is above each threshold: the share of the members that are."""
+    name = variable or variables_of(maps)[0]
+    if name not in variables_of(maps):
+        raise SolidError(f"the maps hold no members of '{name}'; they have {', '.join(variables_of(maps))}")
+    levels = np.atleast_1d(np.asarray(above, dtype=float))
+    field = maps[name]
+    shares = [(field > level).mean("member").where(field.notnull().all("member")) for level in levels]
+    units = field.attrs.get("units", "")
+    about = {"long_name": f"probability that {name} is above the threshold", "units": "1", "threshold_units": units}
+    axis = xr.DataArray(levels, dims="threshold", name="threshold", attrs={"units": units})
+    return xr.concat(shares, axis).rename(f"{name}_exceedance").assign_attrs(about)
+
+
+def area_mean(
+    maps: xr.Dataset,
+    area: Area,
+    quantiles: Sequence[float] = QUANTILES,
+) -> xr.Dataset:  # dims (member, init_time, lead_time)
+    """The mean over an area of every member, and its law: spread that counts how cells vary together."""
+    y, x = axes_of(maps)
+    inside = area if isinstance(area, np.ndarray) else area_weights(area, maps[y].values, maps[x].values)
+    if inside.shape != (maps.sizes[y], maps.sizes[x]):
+        raise SolidError(f"area weights have shape {inside.shape}, the maps {(maps.sizes[y], maps.sizes[x])}; as one")
+    weights = np.asarray(inside, dtype=np.float64)
+    if y.lower().startswith("lat"):
+        weights = weights * np.cos(np.deg2rad(maps[y].values))[:, None]  # meridians meet: cells shrink to the poles
+    if "domain" in maps:
+        weights = np.where(maps["domain"].values.astype(bool), weights, 0.0)
+    if not weights.min() >= 0 or not weights.sum() > 0:
+        raise SolidError("the area holds no cell of the map, or a negative weight; check its coordinates (lon, lat)")
+    here = weights > 0
+    answers = {
+        name: (
+            ("member", "init_time", "lead_time"),
+            maps[name].transpose(..., y, x).values[..., here].astype(np.float64) @ (weights[here] / weights.sum()),
+            maps[name].attrs,
+        )
+        for name in variables_of(maps)
+    }
+    answer = summarised(xr.Dataset(answers, _times(maps), maps.attrs), quantiles)
+    return answer.assign_attrs(cells=int(here.sum()))
+
+
+def _times(maps: xr.Dataset) -> dict[str, Any]:
+    return {name: maps[name] for name in ("member", "init_time", "lead_time", "valid_time") if name in maps.coords}
+
+
+def summarised(answer: xr.Dataset, quantiles: Sequence[float]) -> xr.Dataset:
+    """Mean, standard deviation and quantiles beside the members."""
+    for name in variables_of(answer):
+        field = answer[name]
+        answer[f"{name}_mean"] = field.mean("member", skipna=False)
+        answer[f"{name}_std"] = field.std("member", ddof=1 if field.sizes["member"] > 1 else 0, skipna=False)
+        for q in quantiles:
+            answer[f"{name}_q{100 * q:02.0f}"] = field.quantile(q, "member", skipna=False).drop_vars("quantile")
+    return answer

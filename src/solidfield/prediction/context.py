@@ -1,0 +1,232 @@
+"""What a run knows when it is asked: the readings of a frame, and covariates for this and every further step.
+
+The query at time t has the readings of t, a history strictly before t, and the calendar of t + lead. Step h of a
+rollout starts from t + h: its history holds what was read up to t (and, in assimilation, on the way), which has grown
+older; members' own values never enter it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+import torch
+import xarray as xr
+
+from ..clock import from_seconds, instant, to_seconds
+from ..errors import SolidError
+from ..fields import Source, restrict
+from ..pairs.channels import assemble
+from ..pairs.covariates import Past, Recipe
+from ..pairs.frames import Frames, as_frames
+from ..pairs.store import PairStore
+from ..readings.intake import Readings, frames_like, read_frames
+from ..run import LoadedRun
+
+FramesLike: TypeAlias = Readings | np.ndarray
+Times = str | np.datetime64 | Sequence[str] | Sequence[np.datetime64] | np.ndarray
+Fields = Callable[[np.ndarray], np.ndarray]  # (N,) seconds -> (N, G, H, W) dynamic fields
+
+
+def frames_for(run: LoadedRun, frames: FramesLike) -> tuple[Frames, np.ndarray]:  # and the times to label maps with
+    """What the user gave, on the run's grid: readings, an xarray object with instants, or plain (time, C, H, W)."""
+    if not isinstance(frames, xr.Dataset | xr.DataArray | np.ndarray):
+        frames = read_new(run, frames)
+    if isinstance(frames, xr.Dataset) or _has_instants(frames):
+        given = as_frames(frames, run.variables if isinstance(frames, xr.Dataset) else None, run.step)
+        _check_grid(given, run)
+        return replace(given, values=np.where(_domain(run), given.values, np.float32(np.nan))), given.times
+    if run.recipe is not None and run.recipe.needs_time:
+        raise SolidError(
+            f"the run {run.path} knows the calendar or the past, so its frames need times; give an xarray object "
+            "with a 'time' coordinate"
+        )
+    values = np.asarray(frames, dtype=np.float32)
+    channels, shape = len(run.variables), run.grid.shape
+    if values.ndim == 2:
+        values = values[None]
+    if values.ndim == 3 and channels == 1:
+        values = values[:, None]
+    if values.ndim != 4 or values.shape[1:] != (channels, *shape):
+        raise SolidError(
+            f"frames have shape {values.shape}; the run expects (time, {channels}, {shape[0]}, {shape[1]}), "
+            f"the axis of {channels} variable(s) may be left out when it is one"
+        )
+    count = np.arange(len(values), dtype=float)
+    times = count
+    if isinstance(frames, xr.DataArray) and "time" in frames.coords:
+        times = np.atleast_1d(frames["time"].values)
+    # Frames without instants follow one another: a second apart will do, since nothing looks at the clock.
+    return Frames(values, from_seconds(count), run.grid, run.variables, run.units, every=1.0), times
+
+
+def read_new(run: LoadedRun, readings: Readings, **options: Any) -> xr.Dataset:
+    """New readings in the cells and frames of a run; `options` as for `read_frames`."""
+    data = run.info["data"]
+    if "clock" not in data:
+        raise SolidError(f"the run {run.path} was not trained on readings of a clock; give it arrays or its own pairs")
+    return read_frames(
+        readings, like=frames_like(run.grid, run.step, data["clock"]), variables=run.variables, **options
+    )
+
+
+def _has_instants(frames: xr.DataArray | np.ndarray) -> TypeGuard[xr.DataArray]:
+    return (
+        isinstance(frames, xr.DataArray)
+        and "time" in frames.dims
+        and "time" in frames.coords
+        and np.issubdtype(frames["time"].dtype, np.datetime64)
+    )
+
+
+def _domain(run: LoadedRun) -> np.ndarray:  # (H, W) bool
+    return np.ones(run.grid.shape, dtype=bool) if run.grid.domain is None else run.grid.domain
+
+
+def _check_grid(frames: Frames, run: LoadedRun) -> None:
+    same = frames.grid.shape == run.grid.shape and all(
+        np.allclose(given, known, rtol=0, atol=0.01 * step)
+        for given, known, step in zip(
+            (frames.grid.y, frames.grid.x), (run.grid.y, run.grid.x), run.grid.spacing, strict=True
+        )
+    )
+    if not same:
+        raise SolidError(
+            f"the frames are on a {' x '.join(map(str, frames.grid.shape))} grid from {frames.grid.origin}, the run "
+            f"{run.path} was trained on {' x '.join(map(str, run.grid.shape))} from {run.grid.origin}; grid them alike"
+        )
+    if len(frames.variables) != len(run.variables):
+        raise SolidError(f"the run predicts {', '.join(run.variables)}; the frames hold {', '.join(frames.variables)}")
+
+
+def all_rows(frames: Frames, times: np.ndarray) -> np.ndarray:  # (N,)
+    """Every frame; where times are instants, a clock ticks on without readings and such frames are left out."""
+    if not np.issubdtype(times.dtype, np.datetime64):
+        return np.arange(len(times))
+    return np.flatnonzero(np.isfinite(frames.values).any((1, 2, 3)))
+
+
+def rows_of(frames: Frames, at: Times) -> np.ndarray:  # (N,)
+    """Which frames are of these times."""
+    wanted = np.array([instant(time) for time in np.atleast_1d(np.asarray(at))])
+    rows = frames.rows_at(to_seconds(wanted))
+    if (rows < 0).any():
+        missing = wanted[rows < 0][0]
+        nearest = frames.times[np.abs(frames.times - missing).argmin()]
+        raise SolidError(
+            f"no frame is of {np.datetime_as_string(missing, 'm')} UTC; the nearest is "
+            f"{np.datetime_as_string(nearest, 'm')} UTC"
+        )
+    return rows
+
+
+def check_frames(frames: Frames, rows: np.ndarray) -> None:
+    empty = rows[~np.isfinite(frames.values[rows]).reshape(len(rows), -1).any(1)]
+    if len(empty):
+        raise SolidError(f"frame {empty[0]} holds no reading at all; leave out frames without readings")
+
+
+def query(
+    run: LoadedRun,
+    frames: Frames,
+    rows: np.ndarray,  # (N,) the frames to start from
+    lead: int,
+    steps: int = 1,
+    dynamic: xr.Dataset | None = None,
+    assimilate: bool = False,  # read the frames that lie on the way
+) -> tuple[Source, list[Source]]:  # physical units; the second as `ensemble.rollout` takes it
+    """The sources of these frames and what comes later on the way."""
+    values, seconds = frames.values, frames.seconds
+    seen = np.isfinite(values)
+    leads = torch.full((len(rows),), float(lead))
+    first = Source.of(torch.from_numpy(values[rows]), torch.from_numpy(seen[rows]), leads)
+    recipe = run.recipe
+    if recipe is None and not assimilate:
+        return first, []
+    stops = range(1, steps + 1) if assimilate else range(1, steps)  # the last state is conditioned on no more
+    read = [_frames_at(frames, seconds[rows] + h * frames.every, assimilate) for h in stops]
+    later = [Source.of(torch.from_numpy(v), torch.from_numpy(m), leads) for v, m in read]
+    if recipe is None:
+        return first, later
+
+    def fields(at: np.ndarray) -> np.ndarray:
+        return recipe.fields(dynamic, frames.grid, from_seconds(at))
+
+    past = _pasts(recipe, frames, rows) if recipe.history else None
+    return _with_covariates(run, [first, *later], seconds[rows], frames.every, lead, past, fields)
+
+
+def example_query(run: LoadedRun, store: PairStore, indices: np.ndarray, steps: int) -> tuple[Source, list[Source]]:
+    """The same for examples of a store, which holds their history; dynamic fields stay as they are at the source."""
+    first = store.batch(indices).source
+    if run.recipe is None or steps == 1:
+        return first, []
+    assert store.channels is not None
+    recipe, seconds = run.recipe, store.columns["time_source"][indices]
+    moving = np.asarray(store.channels.moving)[store.columns["frame_source"][indices]]
+    fields, channels = np.split(moving, [len(recipe.dynamic)], axis=1)
+    past = Past.of(channels, seconds, recipe) if recipe.history else None
+    nothing = Source(torch.zeros_like(first.values), torch.zeros_like(first.mask), first.lead)
+    sources = [first, *[nothing] * (steps - 1)]
+    return _with_covariates(run, sources, seconds, store.step, int(first.lead[0]), past, lambda at: fields)
+
+
+def _with_covariates(
+    run: LoadedRun,
+    sources: list[Source],  # physical units: at t, t + step, t + 2 step, ...
+    seconds: np.ndarray,  # (N,) t
+    step: float,  # seconds
+    lead: int,
+    past: Past | None,  # strictly before t
+    fields: Fields,
+) -> tuple[Source, list[Source]]:
+    recipe, static = run.recipe, run.static
+    assert recipe is not None
+    assert static is not None
+    complete = []
+    for h, source in enumerate(sources):
+        now = seconds + h * step
+        moving = fields(now)
+        if past is not None:
+            moving = np.concatenate([moving, past.channels(now, recipe)], axis=1)
+            mask = source.mask.numpy()
+            past = past.read(recipe.standard(source.values.numpy(), mask), mask, now)
+        clock = recipe.clock(from_seconds(now + lead * step))
+        complete.append(Source(source.values, source.mask, source.lead, assemble(static, clock, moving)))
+    return complete[0], complete[1:]
+
+
+def _pasts(recipe: Recipe, frames: Frames, rows: np.ndarray) -> Past:  # (N, C, H, W)
+    """The last readings strictly before each of the frames."""
+    seen, seconds = np.isfinite(frames.values), frames.seconds
+    past, found, wanted = Past.empty(frames.values.shape[1:]), dict[int, Past](), set(rows.tolist())
+    for t in range(max(wanted) + 1):
+        if t in wanted:
+            found[t] = past
+        past = past.read(recipe.standard(frames.values[t : t + 1], seen[t : t + 1])[0], seen[t], seconds[t])
+    chosen = [found[int(row)] for row in rows]
+    return Past(np.stack([p.values for p in chosen]), np.stack([p.when for p in chosen]))
+
+
+def _frames_at(
+    frames: Frames,
+    seconds: np.ndarray,  # (N,)
+    readings: bool,
+) -> tuple[np.ndarray, np.ndarray]:  # (N, C, H, W) values, mask
+    """What was read at these times; nothing where there is no frame, or where readings are not asked for."""
+    rows = frames.rows_at(seconds) if readings else np.full(len(seconds), -1)
+    values = np.where((rows >= 0)[:, None, None, None], frames.values[rows], np.float32(np.nan))
+    mask = np.isfinite(values)
+    return restrict(torch.from_numpy(values), torch.from_numpy(mask)).numpy(), mask
+
+
+def check_recipe(run: LoadedRun, store: PairStore) -> None:
+    """A run can be asked only with the covariates it was trained with, standardised the same way."""
+    present = None if store.recipe is None else Recipe.from_dict(store.recipe)
+    if present != run.recipe:
+        raise SolidError(
+            f"the covariates of {store.path} are not those that {run.path} was trained with; predict from its own "
+            "pairs, or from frames"
+        )

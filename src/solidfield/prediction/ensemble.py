@@ -1,0 +1,190 @@
+"""Ensembles: draw K members in chunks under a memory cap, roll them forward, keep what is asked for.
+
+One step: member k of query b is a sample of the model under the same conditioning (paper, Eq. 3). Several steps (the
+paper's rollout): each member restricts its own prediction to the sensors and conditions on it again,
+
+    X_c^(h) = R_{M_i}(U^(k)_{h-1}),    U^(k)_h ~ model( . | X_c^(h), M_i),
+
+with noise that lasts from step to step as far as the model says (`Forecaster.memory`; the paper's is new every time).
+
+What is read on the way (assimilation) replaces every member's value at its cell before the member conditions on
+itself again, and the cell is known from there on: members differ only where nothing was read.
+
+Every member has its own noise (`noise.py`), so how the work is cut into chunks changes nothing but the peak memory
+(up to the rounding of float32 kernels, which may differ between batch sizes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import SolidError
+from ..fields import Source
+from ..forecast import Forecaster
+from ..noise import LastingNoise, MemberNoise, one_query_per_member
+from ..pairs.scaling import Scaling
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is kept of an ensemble; arrays are (N queries, L leads, C, H, W) in physical units."""
+
+    mean: np.ndarray
+    std: np.ndarray  # unbiased; zero for a single member
+    quantiles: dict[float, np.ndarray]
+    members: np.ndarray | None  # (K, N, L, C, H, W) where asked for
+
+
+@torch.no_grad()
+def rollout(
+    model: Forecaster,
+    source: Source,  # standardised
+    noise: MemberNoise,
+    steps: int,
+    later: Sequence[Source] = (),  # at the time of each state: what is read then, and the covariates from there on
+    memory: float | None = None,  # of the noise from step to step; None: the model's; 0: the paper's rollout
+) -> Tensor:  # (K, B, L, C, H, W), standardised
+    """Members at leads 1 .. steps (or the single lead of the source when steps is 1)."""
+    members, queries = noise.size
+    known, states = source, list[Tensor]()  # `known` is what all members share: mask, lead and covariates
+    lasting = LastingNoise(noise, model.memory if memory is None else memory)
+    for step in range(steps):
+        if step == 0:
+            state = model.sample(source, members, lasting.step())
+        else:
+            own = known.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
+            own = Source.of(states[-1].flatten(0, 1), own.mask, own.lead, own.covariates)
+            state = model.sample_few(own, 1, one_query_per_member(lasting.step()))[0].unflatten(0, (members, queries))
+        if step < len(later):
+            read = later[step]
+            state = torch.where(read.mask, read.values, state)
+            known = Source(known.values, known.mask | read.mask, known.lead, read.covariates)
+        states.append(state)
+    return torch.stack(states, dim=2)
+
+
+def draw(
+    model: Forecaster,
+    scaling: Scaling,
+    source: Source,  # physical units, N queries
+    members: int,
+    *,
+    first: int = 0,  # number of the first member: a share of a larger ensemble begins elsewhere
+    steps: int = 1,
+    later: Sequence[Source] = (),  # physical units, see `rollout`
+    memory: float | None = None,  # see `rollout`
+    seed: int = 0,
+    queries: Sequence[int] | None = None,  # identities of the queries; their noise depends on nothing else
+    quantiles: Sequence[float] = (),
+    keep_members: bool = True,
+    max_memory: float = 2.0,  # GiB
+    progress: Callable[[int, int], None] | None = None,  # (queries done, queries in all)
+) -> Summary:
+    """Draw the ensemble of every query and summarise it."""
+    _check(model, source, members, steps, quantiles)
+    identities = list(range(len(source))) if queries is None else list(queries)
+    shape = (steps, *source.values.shape[1:])
+    plan = _plan(model, shape, members, max_memory)
+    device = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(())).device
+    model.eval()
+
+    total = len(source)
+    mean, std = np.empty((2, total, *shape), np.float32)
+    at = {q: np.empty((total, *shape), np.float32) for q in quantiles}
+    kept = np.empty((members, total, *shape), np.float32) if keep_members else None
+    for start in range(0, total, plan.queries):
+        rows = slice(start, min(start + plan.queries, total))
+        part, *ahead = (
+            scaling.standardise(query[rows]).map(lambda tensor: tensor.to(device)) for query in (source, *later)
+        )
+        states = _Members((members, rows.stop - rows.start, *shape), hold=keep_members or bool(quantiles))
+        for begin in range(first, first + members, plan.members):
+            chosen = range(begin, min(begin + plan.members, first + members))
+            noise = MemberNoise(seed, identities[rows], chosen, device)
+            states.add(scaling.restore(rollout(model, part, noise, steps, ahead, memory)).cpu().numpy())
+        mean[rows], std[rows] = states.mean, states.std
+        for q in quantiles:
+            at[q][rows] = np.quantile(states.held, q, axis=0)
+        if kept is not None:
+            kept[:, rows] = states.held
+        if progress is not None:
+            progress(rows.stop, total)
+    return Summary(mean, std, at, kept)
+
+
+def summarise(
+    members: np.ndarray,  # (K, N, L, C, H, W)
+    quantiles: Sequence[float],
+    keep_members: bool = True,
+) -> Summary:
+    """The summary of members that are at hand."""
+    std = members.std(axis=0, ddof=1) if len(members) > 1 else np.zeros_like(members[0])
+    at = {q: np.quantile(members, q, axis=0).astype(np.float32) for q in quantiles}
+    return Summary(members.mean(axis=0), std, at, members if keep_members else None)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    queries: int
+    members: int
+
+
+def _plan(model: Forecaster, shape: Sequence[int], members: int, max_memory: float) -> _Plan:
+    """How many queries and members to take at once: as many members as fit, then as many queries."""
+    states = max(1, int(max_memory * GIB / 2 / _bytes_per_state(model, shape)))
+    at_once = min(members, states)
+    return _Plan(max(1, states // members), at_once)
+
+
+def _bytes_per_state(model: nn.Module, shape: Sequence[int]) -> int:
+    """Rough peak of a forward pass per member: a dozen activations of the widest full-resolution layer."""
+    widths = [layer.out_channels for layer in model.modules() if isinstance(layer, nn.Conv2d)]
+    cells = int(np.prod(shape))
+    return 4 * cells * (12 * min(widths, default=1) + 12 * max(widths, default=1) // 4 + 8)
+
+
+class _Members:
+    """Running mean and variance over chunks of members (Chan's update); holds the members only where asked to."""
+
+    def __init__(self, shape: Sequence[int], hold: bool):  # (K, n, L, C, H, W)
+        self.count = 0
+        self.mean = np.zeros(shape[1:])
+        self.squares = np.zeros(shape[1:])
+        self.held = np.empty(shape if hold else 0, np.float32)
+
+    def add(self, states: np.ndarray) -> None:  # (k, n, L, C, H, W)
+        count, total = len(states), self.count + len(states)
+        if self.held.size:
+            self.held[self.count : total] = states
+        states = states.astype(np.float64)
+        mean = states.mean(axis=0)
+        delta = mean - self.mean
+        self.squares += ((states - mean) ** 2).sum(axis=0) + delta**2 * self.count * count / total
+        self.mean += delta * count / total
+        self.count = total
+
+    @property
+    def std(self) -> np.ndarray:
+        return np.sqrt(self.squares / max(1, self.count - 1))
+
+
+def _check(model: Forecaster, source: Source, members: int, steps: int, quantiles: Sequence[float]) -> None:
+    if members < 1:
+        raise SolidError(f"members is {members}; ask for at least 1")
+    if steps < 1:
+        raise SolidError(f"steps is {steps}; ask for at least 1")
+    if any(not 0 <= q <= 1 for q in quantiles):
+        raise SolidError(f"quantiles {tuple(quantiles)} must lie between 0 and 1")
+    height, width = model.spec.grid.shape
+    if source.values.shape[-2:] != (height, width):
+        got = " x ".join(map(str, source.values.shape[-2:]))
+        raise SolidError(f"the model is for a {height} x {width} grid, the readings are on {got}; grid them alike")
+    if steps > 1 and bool((source.lead == 0).any()):
+        raise SolidError("a rollout moves forward in time, but the source has lead 0; ask for lead 1 or one step")

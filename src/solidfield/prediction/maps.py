@@ -1,0 +1,123 @@
+"""Predicted maps as a CF-style xarray.Dataset: what `solid predict` writes and everything after it reads.
+
+Dimensions (member, init_time, lead_time, y, x); per variable its members, mean, standard deviation and quantiles;
+with them where the sensors were, how far away the nearest is, and which cells no training target ever taught the
+model about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import SolidError
+from ..grid import Grid
+from ..theory.distance import distances_to_sensor
+from .ensemble import Summary
+
+
+def to_dataset(
+    summary: Summary,
+    grid: Grid,
+    variables: Sequence[str],
+    units: Sequence[str],
+    observed: np.ndarray,  # (N, C, H, W) bool, M_i
+    never_supervised: np.ndarray,  # (C, H, W) bool
+    init_time: np.ndarray,  # (N,)
+    lead_time: np.ndarray,  # (L,) in the units of init_time, or timedeltas where it holds instants
+    examples: Mapping[str, np.ndarray] | None = None,  # (N,) columns that say where a query came from
+    attributes: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    y, x = grid.axes
+    fields = ("init_time", "lead_time", y, x)
+    data: dict[str, Any] = {}
+    for c, (name, unit) in enumerate(zip(variables, units, strict=True)):
+        about = {"units": unit, "long_name": name}
+        if summary.members is not None:
+            data[name] = (("member", *fields), summary.members[:, :, :, c], about)
+        data[f"{name}_mean"] = (fields, summary.mean[:, :, c], about | {"cell_methods": "member: mean"})
+        data[f"{name}_std"] = (
+            fields,
+            summary.std[:, :, c],
+            about | {"cell_methods": "member: standard_deviation"},
+        )
+        for q, values in summary.quantiles.items():
+            data[f"{name}_q{100 * q:02.0f}"] = (fields, values[:, :, c], about | {"quantile": q})
+    distance = distances_to_sensor(observed, grid.spacing, grid.periodic)
+    place = ("init_time", y, x)
+    data["distance_to_sensor"] = (place, distance.astype(np.float32), {"units": grid.units})
+    by_variable = ("variable",) if len(variables) > 1 else ()  # one variable needs no axis of its own
+    data["observed"] = (
+        ("init_time", *by_variable, y, x),
+        (observed if by_variable else observed[:, 0]).astype(np.int8),
+        {"long_name": "a sensor was read here", "flag_values": "0 1"},
+    )
+    data["never_supervised"] = (
+        (*by_variable, y, x),
+        (never_supervised if by_variable else never_supervised[0]).astype(np.int8),
+        {"long_name": "no training target ever lay here: the map is extrapolated"},
+    )
+    domain = np.ones(grid.shape, np.int8) if grid.domain is None else grid.domain.astype(np.int8)
+    data["domain"] = ((y, x), domain, {"long_name": "cells that count"})
+    coordinates: dict[str, Any] = {
+        "init_time": init_time,
+        "lead_time": lead_time,
+        "valid_time": (("init_time", "lead_time"), init_time[:, None] + lead_time[None, :]),
+        y: (y, grid.y, {"units": grid.units}),
+        x: (x, grid.x, {"units": grid.units}),
+        **{name: ("init_time", column) for name, column in (examples or {}).items()},
+    }
+    if summary.members is not None:
+        coordinates["member"] = np.arange(summary.members.shape[0])
+    if by_variable:
+        coordinates["variable"] = list(variables)
+    return xr.Dataset(data, coordinates, {"Conventions": "CF-1.8", **(attributes or {})})
+
+
+def save_maps(maps: xr.Dataset, path: Path) -> None:
+    """Write to NetCDF (.nc) or Zarr (.zarr) under a temporary name, then rename: a file is whole or not there."""
+    if path.suffix not in (".nc", ".zarr"):
+        raise SolidError(f"cannot write maps to {path}: end the name in .nc (NetCDF) or .zarr")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        if path.suffix == ".nc":
+            maps.to_netcdf(part, engine="netcdf4")
+            part.replace(path)
+        else:
+            if path.exists():
+                raise SolidError(f"{path} already exists; remove it or choose another name")
+            maps.to_zarr(part, mode="w", consolidated=False)
+            part.rename(path)
+    except OSError as error:
+        raise SolidError(
+            f"cannot write maps to {path}: {error.strerror or error}; free space or another place"
+        ) from None
+
+
+def ahead(maps: xr.Dataset, position: int) -> float:
+    """How far ahead a lead is: seconds where times are instants, else in the simulation's own unit."""
+    lead = maps["lead_time"].values[position]
+    return float(lead / np.timedelta64(1, "s")) if isinstance(lead, np.timedelta64) else float(lead)
+
+
+def open_maps(path: Path | str) -> xr.Dataset:
+    path = Path(path)
+    if not path.exists():
+        raise SolidError(f"no maps at {path}; `solid predict` makes them")
+    try:
+        if path.suffix == ".zarr":
+            maps = xr.open_zarr(path, consolidated=False, decode_timedelta=True)
+        else:
+            maps = xr.open_dataset(path, decode_timedelta=True)
+    except (OSError, ValueError):
+        raise SolidError(f"{path} is not a readable NetCDF or Zarr file; predict again") from None
+    if "observed" not in maps or "lead_time" not in maps.dims:
+        raise SolidError(
+            f"{path} holds no maps of solidfield (no `observed`, no `lead_time`); `solid predict` makes them"
+        )
+    return maps

@@ -1,0 +1,1 @@
+"""Sensors out of line with the others."""

@@ -1,0 +1,229 @@
+"""The data doctor: one pass over a table of readings, at constant memory, and a frank report.
+
+Rows, refusals, ranges and impossible values are counted over every row. What needs whole stretches of time
+(duplicates, gaps, stuck sensors, clocks, coverage) is judged on the rows kept (`kept.py`): all of them up to some
+millions, whole days beyond; `kept_share` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..records import Refused
+from ..rows import MIXED
+from ..table import Table
+from . import groups, series
+from .clocks import clocks
+from .coverage import Candidate, candidates, choose, common
+from .findings import SEVERITIES, Finding, Scene
+from .outlook import outlook
+from .places import Places, misplaced, places_of
+from .reservoir import NUMBERS, Keeper, Kept
+from .watch import Watch, writing_refusals
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of one variable; the quantiles are those of the rows kept."""
+
+    name: str
+    units: str
+    count: int
+    missing: int
+    low: float
+    q05: float
+    median: float
+    q95: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the figure shows."""
+
+    y: np.ndarray  # (P,) places
+    x: np.ndarray  # (P,)
+    count: np.ndarray  # (P,) readings
+    time: np.ndarray  # (n,) datetime64[ns], of the rows kept
+    values: np.ndarray  # (n,) of the first variable
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    name: str
+    files: tuple[str, ...]
+    rows: int  # that could be read
+    refused: int  # fields that could not
+    reasons: dict[str, int]
+    refused_examples: tuple[Refused, ...]
+    notes: tuple[str, ...]  # of the reader
+    first: str  # UTC
+    last: str
+    box: tuple[float, float, float, float] | None  # south, west, north, east of all but far places
+    geographic: bool
+    identity: str  # sensor | place | none
+    sensors: int
+    places: int
+    interval: float | None  # seconds between readings of a sensor, usually
+    kept_share: float
+    statistics: tuple[Statistics, ...]
+    findings: tuple[Finding, ...]  # the gravest first
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate | None
+    reason: str
+    outlook: tuple[str, ...]
+    drawn: Drawn
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; what is not a number is None."""
+        plain = asdict(self)
+        del plain["drawn"]
+        return _plain(plain)
+
+    def found(self, what: str) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.what == what)
+
+
+def diagnose(
+    table: Table,
+    *,
+    refused: Path | None = None,  # where to write every refusal
+    rows: int = 262_144,  # at a time; changes nothing but the memory
+    numbers: int = NUMBERS,  # kept
+    progress: Callable[[int], None] | None = None,  # rows so far
+) -> Diagnosis:
+    """Read the table once and say what is wrong with it, how to grid it, and what can be learned from it."""
+    watch = Watch(table, Keeper(numbers, table.geographic))
+    with writing_refusals(refused) as write:
+        for chunk, refusals in table.chunks(rows):
+            watch.add(chunk)
+            watch.refuse(refusals, write)
+            if progress is not None:
+                progress(watch.rows)
+    return _conclude(watch)
+
+
+def _conclude(watch: Watch) -> Diagnosis:
+    table, kept = watch.table, watch.keeper.result()
+    variables, units = tuple(table.variables), tuple(table.units)
+    places = places_of(kept.y, kept.x, watch.keeper.size)
+    identity = _identity(watch, kept, places)
+    scene = Scene(kept, watch.files, variables, units, table.geographic, identity, watch.keeper.names)
+    steps = series.steps_of(kept)
+    usual = steps.interval[np.isfinite(steps.interval)]
+    interval = float(np.median(usual)) if len(usual) and identity != "none" else _between(kept)
+    found = watch.findings() + _notes(watch, scene)
+    found += misplaced(scene, places) + series.duplicates(scene) + series.gaps(scene, steps)
+    if identity != "none":
+        found += series.stuck(scene, steps) + series.jumps(scene, steps)
+    found += groups.outliers(scene) + groups.unit_slips(scene) + groups.unit_doubts(scene) + clocks(scene)
+    table_of = candidates(kept, places, interval, table.geographic) if np.isfinite(interval) else ()
+    picked = choose(table_of)
+    chosen, reason = picked if picked else (None, "too few readings to suggest a grid")
+    lines: tuple[str, ...] = ("nothing: there are too few readings",)
+    if chosen is not None:
+        shared = common(kept, places, chosen, table.geographic)
+        lines = outlook(chosen, shared, kept.share, table.geographic)
+    first, last = ("", "") if watch.span is None else (f"{end.astype('datetime64[s]')}Z" for end in watch.span)
+    return Diagnosis(
+        str(table.name),
+        watch.files,
+        watch.rows,
+        sum(watch.reasons.values()),
+        dict(watch.reasons.most_common()),
+        tuple(watch.refused),
+        tuple(table.notes),
+        first,
+        last,
+        None if len(kept) == 0 else places.box,
+        table.geographic,
+        identity,
+        len(np.unique(kept.who)) if identity != "none" else 0,
+        len(places.count),
+        interval / 1e9 if np.isfinite(interval) else None,
+        kept.share,
+        _statistics(watch, kept),
+        tuple(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))),
+        table_of,
+        chosen,
+        reason,
+        lines,
+        Drawn(places.y, places.x, places.count, kept.time.astype("datetime64[ns]"), kept.values[:, 0]),
+    )
+
+
+def _identity(watch: Watch, kept: Kept, places: Places) -> str:
+    """What a series in time belongs to: a named sensor, a place that repeats, or nothing."""
+    if watch.named and 2 * len(np.unique(kept.who)) <= len(kept):
+        return "sensor"
+    return "place" if places.repeated and not watch.named else "none"
+
+
+def _between(kept: Kept) -> float:
+    """Where readings belong to nobody: the usual time between two of them that differ, in nanoseconds."""
+    times = np.unique(kept.time)
+    return float(np.median(np.diff(times))) if len(times) > 1 else float("nan")
+
+
+def _notes(watch: Watch, scene: Scene) -> list[Finding]:
+    """What the reader had to assume, and what the doctor could not look at."""
+    found = []
+    if watch.rows == 0:
+        found.append(Finding("empty", "fault", "no row could be read", 0, (), "see the refusals and their reasons"))
+    if watch.rows and scene.identity == "none" and watch.named:
+        text = (
+            f"column '{watch.table.columns.sensor}' has a new name in most rows: no series in time belongs to a sensor"
+        )
+        found.append(Finding("identity", "doubt", text, 0, (), "name the column of sensors: --columns sensor=NAME"))
+    elif watch.rows and scene.identity == "none":
+        text = "sensors have no name and places hardly repeat: moving readings have no identity, so gaps, stuck and "
+        text += "jumping sensors are not judged"
+        found.append(Finding("identity", "note", text, 0, (), "name a column of sensors: --columns sensor=NAME"))
+    if scene.kept.share < 1:
+        share = f"{100 * scene.kept.share:.0f} %"
+        text = f"duplicates, gaps, sensors and coverage are judged on {share} of the rows, whole days"
+        found.append(Finding("sampled", "note", text, len(scene.kept), (), "nothing: it keeps memory bounded"))
+    for note in watch.table.notes:
+        if "taken as UTC" in note:
+            at = scene.examples(np.arange(min(len(scene.kept), 1)))
+            found.append(
+                Finding("time-zone", "doubt", note, watch.rows, at, "--timezone Asia/Kolkata or --timezone +05:30")
+            )
+        elif note == MIXED:
+            remedy = "nothing, if they do: `solid grid` brings all to -180 .. 180; else correct the column"
+            found.append(Finding("longitude", "doubt", note, watch.rows, (), remedy))
+    missing = watch.rows - watch.count
+    for name, n in zip(scene.variables, missing.tolist(), strict=True):
+        if n:
+            text = f"{name}: {n:,} of {watch.rows:,} rows hold no value"
+            severity = "fault" if n == watch.rows else "note"
+            found.append(Finding("missing", severity, text, n, (), "nothing: cells without a reading stay empty"))
+    return found
+
+
+def _statistics(watch: Watch, kept: Kept) -> tuple[Statistics, ...]:
+    result = []
+    for v, (name, units) in enumerate(zip(watch.table.variables, watch.table.units, strict=True)):
+        value = kept.values[:, v]
+        value = value[np.isfinite(value)]
+        quantiles = np.quantile(value, [0.05, 0.5, 0.95]) if len(value) else np.full(3, np.nan)
+        count = int(watch.count[v])
+        ends = (watch.low[v], watch.high[v]) if count else (np.nan, np.nan)
+        numbers = (float(x) for x in (ends[0], *quantiles, ends[1]))
+        result.append(Statistics(name, units, count, watch.rows - count, *numbers))
+    return tuple(result)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value.item() if isinstance(value, np.generic) else value

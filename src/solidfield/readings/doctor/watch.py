@@ -1,0 +1,125 @@
+"""What the doctor counts over every row while they stream by, and the file that lists every refusal."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import SolidError
+from ..records import Refused, Rows
+from ..table import Table
+from .findings import EXAMPLES, Finding, Tally, limits_of
+from .reservoir import Keeper
+
+UNSET = np.datetime64("1971-01-01", "ns")  # clocks that lost their time count from 1970
+REFUSED = ("file", "row", "column", "text", "reason")
+
+
+class Watch:
+    """What is counted over every row."""
+
+    def __init__(self, table: Table, keeper: Keeper):
+        self.table, self.keeper = table, keeper
+        self.files = tuple(str(name) for name in table.files)
+        self.rows = 0
+        self.reasons: Counter[str] = Counter()
+        self.refused: list[Refused] = []
+        self.named = False
+        self.span: tuple[np.datetime64, np.datetime64] | None = None
+        variables = len(table.variables)
+        self.count = np.zeros(variables, int)
+        self.low, self.high = np.full(variables, np.inf), np.full(variables, -np.inf)
+        self.limits = [limits_of(*about) for about in zip(table.variables, table.units, strict=True)]
+        self.impossible = [Tally() for _ in self.limits]
+        self.zero, self.unset = Tally(), Tally()
+
+    def add(self, rows: Rows) -> None:
+        if len(rows.row) == 0:
+            return
+        self.rows += len(rows.row)
+        self.named |= rows.sensor is not None
+        ends = rows.time.min(), rows.time.max()
+        self.span = ends if self.span is None else (min(self.span[0], ends[0]), max(self.span[1], ends[1]))
+        known = np.isfinite(rows.values)
+        self.count += known.sum(0)
+        self.low = np.fmin(self.low, np.where(known, rows.values, np.inf).min(0))
+        self.high = np.fmax(self.high, np.where(known, rows.values, -np.inf).max(0))
+        for v, (low, high) in enumerate(self.limits):
+            self.impossible[v].add(
+                known[:, v] & ~((rows.values[:, v] >= low) & (rows.values[:, v] <= high)), rows, self.files
+            )
+        self.zero.add((np.abs(rows.y) < 1e-6) & (np.abs(rows.x) < 1e-6), rows, self.files)
+        self.unset.add(rows.time < UNSET, rows, self.files)
+        self.keeper.add(rows)
+
+    def refuse(self, refusals: list[Refused], write: Callable[[Refused], None]) -> None:
+        for one in refusals:
+            self.reasons[one.reason] += 1
+            if len(self.refused) < EXAMPLES:
+                self.refused.append(one)
+            write(one)
+
+    def findings(self) -> list[Finding]:
+        """Those that need one row at a time."""
+        found = self._refusals()
+        for name, units, (low, high), tally in zip(
+            self.table.variables, self.table.units, self.limits, self.impossible, strict=True
+        ):
+            options = " ".join(f"--{side} {at:g}" for side, at in (("below", low), ("above", high)) if np.isfinite(at))
+            found += tally.finding(
+                "impossible",
+                "fault",
+                f"{name}: {{n}} readings cannot be ({f'{low:g} .. {high:g} {units}'.strip()} is possible)",
+                f"`solid grid {options}` drops and lists them; if they are in other units, convert them first",
+            )
+        found += self.zero.finding(
+            "zero-coordinates",
+            "fault",
+            "{n} readings lie at 0, 0: no fix of the position",
+            "`solid grid --bounds` around the other places leaves them out",
+        )
+        found += self.unset.finding(
+            "unset-clock",
+            "fault",
+            "{n} readings are dated 1970 or before: a clock that lost its time",
+            "drop those rows; their time cannot be known",
+        )
+        return found
+
+    def _refusals(self) -> list[Finding]:
+        count = sum(self.reasons.values())
+        if not count:
+            return []
+        severity = "fault" if 20 * count > self.rows else "doubt" if 1000 * count > self.rows else "note"
+        most = ", ".join(f"{reason} ({n:,})" for reason, n in self.reasons.most_common(3))
+        examples = tuple((one.file, one.row) for one in self.refused)
+        remedy = "they are left out of the grid; --refused FILE.csv lists every one with its row, text and reason"
+        return [Finding("refused", severity, f"{count:,} fields cannot be read: {most}", count, examples, remedy)]
+
+
+@contextmanager
+def writing_refusals(path: Path | None) -> Iterator[Callable[[Refused], None]]:
+    """A CSV file of refusals that appears when the pass is over; without a path, nothing."""
+    if path is None:
+        yield lambda one: None
+        return
+    if path.exists():
+        raise SolidError(f"{path} exists and is not overwritten; choose another name or remove it")
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(part, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(REFUSED)
+            yield lambda one: writer.writerow([getattr(one, name) for name in REFUSED])
+        os.replace(part, path)
+    except OSError as error:
+        raise SolidError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""From arrays to numbers: CRPS and friends, reliability, error bars by resampling."""

@@ -1,0 +1,226 @@
+"""Reliability: does the ensemble know what it does not know? Spread that matches error, ranks that are flat.
+
+If the truth is drawn from the same law as the K members, its rank among them (how many lie below) is
+uniform on 0 .. K. Everything here is measured from that law and from
+
+    E (mean - truth)^2 = (1 + 1/K) E variance,
+
+so a perfect ensemble scores perfectly at any K: coverage at its nominal level, spread / skill 1, flat ranks.
+
+Coverage. Between member j and member K + 1 - j lies the truth with probability 1 - 2 j / (K + 1). A level
+in between is the interpolation of the two nearest such intervals: a rank on the boundary counts in part. A
+level above (K - 1) / (K + 1) is wider than the members reach: a perfect ensemble still measures it, but a
+collapsed one is flattered, since its outermost ranks count in part; `resolved` tells, and tables leave such
+a level out.
+
+Ties. A truth equal to t members has t + 1 possible ranks and counts 1 / (t + 1) in each: what breaking ties
+at random would give on average, without the dice. A pinned sensor, where all members equal the truth, is
+neutral.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import SolidError
+from .metrics import Array, Cells, crps_cells, deviations, like, moments, must_be_finite, select, to_numpy
+
+
+def _several(cells: Cells, what: str) -> int:
+    K = cells.members.shape[0]
+    if K < 2:
+        raise SolidError(f"{what} needs at least 2 members, got {K}; a point forecast has no spread to measure")
+    return K
+
+
+def ranks(cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """Members below the truth (P,) and members equal to it (P,)."""
+    below, equal = np.empty((2, cells.truth.size), dtype=int)
+    for here, d in deviations(cells.members, cells.truth):
+        must_be_finite(d)  # NaN has no rank
+        below[here] = (d < 0).sum(axis=1)
+        equal[here] = (d == 0).sum(axis=1)
+    return below, equal
+
+
+def resolved(members: int, level: float) -> bool:
+    """Do so many members span an interval of this level?
+
+    >>> resolved(19, 0.9), resolved(18, 0.9)
+    (True, False)
+    """
+    return level <= (members - 1) / (members + 1) + 1e-12
+
+
+def covered(
+    below: np.ndarray,  # (P,)
+    equal: np.ndarray,  # (P,)
+    members: int,  # K
+    level: float,
+) -> np.ndarray:  # (P,) in [0, 1]
+    """How much of each truth lies inside the central interval of this level."""
+    if not 0 < level < 1:
+        raise SolidError(f"level {level} is not between 0 and 1; a 90 % interval is level 0.9")
+    outside = (1 - level) * (members + 1) / 2  # ranks cut off on each side, a fraction of one included
+    rank = np.arange(members + 1)
+    cut = np.clip(outside - rank, 0, 1) + np.clip(outside - rank[::-1], 0, 1)  # how much of each rank is outside
+    total = np.concatenate([[0.0], np.cumsum(1 - cut)])
+    return (total[below + equal + 1] - total[below]) / (equal + 1)
+
+
+def counted(below: np.ndarray, equal: np.ndarray, members: int) -> np.ndarray:
+    """The rank histogram (K + 1,): each cell adds 1 in all, shared among the ranks that its ties allow."""
+    share = 1.0 / (equal + 1)
+    steps = np.bincount(below, share, members + 2) - np.bincount(below + equal + 1, share, members + 2)
+    return np.cumsum(steps)[:-1]
+
+
+def coverage(ensemble: Array, truth: Array, level: float = 0.9, mask: Array | None = None) -> Any:
+    """Share of truths inside the central interval of this level, averaged as every score is."""
+    cells = select(ensemble, truth, mask)
+    K = _several(cells, "coverage")
+    return like(cells.mean(covered(*ranks(cells), K, level)), ensemble)
+
+
+def rank_histogram(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
+    """How often the truth has each rank among the members, (K + 1,); float64, since ties are shared."""
+    cells = select(ensemble, truth, mask)
+    K = _several(cells, "a rank histogram")
+    return like(counted(*ranks(cells), K), ensemble)
+
+
+def fold_ranks(
+    histogram: Array,  # (K + 1,)
+    bins: int,
+) -> np.ndarray:  # (bins,)
+    """Fewer, wider bins; a rank on a boundary is shared, so a flat histogram stays exactly flat."""
+    counts = to_numpy(histogram)
+    edges = np.linspace(0, counts.size, bins + 1)
+    return np.diff(np.interp(edges, np.arange(counts.size + 1), np.concatenate([[0.0], np.cumsum(counts)])))
+
+
+def spread_skill(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
+    """Root mean variance times sqrt((K + 1) / K), over the root mean square error of the ensemble mean.
+
+    Below 1 is overconfident; NaN where there is neither error nor spread.
+    """
+    cells = select(ensemble, truth, mask)
+    K = _several(cells, "spread / skill")
+    error, variance = moments(cells)
+    return like(ratio(cells.mean((K + 1) / K * variance), cells.mean(error**2)), ensemble)
+
+
+def ratio(variance: Any, square: Any) -> Any:
+    """sqrt(variance / square), 0 / 0 being NaN, without a warning."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt(np.divide(variance, square))
+
+
+class Correlation(NamedTuple):
+    """Pearson's rho between spread and error; NaN where either does not vary or there are too few to say."""
+
+    pixel: float
+    sample: float
+
+
+def spread_error_correlation(ensemble: Array, truth: Array, mask: Array | None = None) -> Correlation:
+    """Is spread large where the error is?
+
+    Per pixel: standard deviation against |mean - truth| over all masked cells. Per sample: the root mean
+    squares of both over each case; not against the CRPS, which contains the spread itself. Even a perfect
+    ensemble stays far below 1 per pixel: one error is a single draw of what the spread describes.
+    """
+    cells = select(ensemble, truth, mask)
+    _several(cells, "the correlation of spread with error")
+    return correlate(cells, *moments(cells))
+
+
+def correlate(cells: Cells, error: np.ndarray, variance: np.ndarray) -> Correlation:
+    """Both correlations, from the moments (P,) of the cells."""
+    errors, spreads = np.sqrt(cells.per_case(error**2)), np.sqrt(cells.per_case(variance))
+    some = np.isfinite(errors)
+    return Correlation(_pearson(np.sqrt(variance), np.abs(error)), _pearson(spreads[some], errors[some]))
+
+
+def _pearson(a: np.ndarray, b: np.ndarray) -> float:
+    if a.size < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def error_by_spread(
+    cells: Cells,
+    groups: int = 12,
+) -> tuple[np.ndarray, np.ndarray]:  # spread (G,), root mean square error (G,)
+    """Spread and error in groups of equally many cells, from sure to unsure; equal for a perfect ensemble.
+
+    Half of the members sort the cells, the others are measured: sorting by the very spread that is measured
+    would bend the line, since a small ensemble looks sure by chance. Fewer than four members are one group.
+    """
+    K = _several(cells, "error against spread")
+    half = K // 2 if K > 3 else 0
+    sure = moments(replace(cells, members=cells.members[:half]))[1] if half else np.zeros(cells.truth.size)
+    parts = np.array_split(np.argsort(sure), min(groups, max(sure.size // 20, 1)) if half else 1)
+    error, variance = moments(replace(cells, members=cells.members[half:]))
+    factor = 1 + 1 / (K - half)
+    spread = [np.sqrt(factor * variance[part].mean()) for part in parts]
+    return np.array(spread), np.array([np.sqrt((error[part] ** 2).mean()) for part in parts])
+
+
+def distance_edges(
+    distance: Array,  # any shape; infinite where there is no sensor at all
+    bins: int = 8,
+) -> np.ndarray:  # (at most bins + 1,)
+    """Edges of bins with about equally many cells; fewer bins where many cells share a distance."""
+    finite = to_numpy(distance).astype(np.float64).reshape(-1)
+    finite = finite[np.isfinite(finite)]
+    if not finite.size:
+        raise SolidError("no cell has a finite distance to a sensor; there must be at least one sensor")
+    return np.unique(
+        np.append(np.quantile(finite, np.linspace(0, 1, bins + 1)[:-1]), np.nextafter(finite.max(), np.inf))
+    )
+
+
+def by_distance(
+    ensemble: Array,  # (K, N, ..., H, W)
+    truth: Array,  # (N, ..., H, W)
+    distance: Array,  # broadcasts to the truth: to the nearest sensor
+    edges: Array | None = None,  # (S + 1,) increasing; a bin is [low, high). None: about equally filled bins
+    mask: Array | None = None,
+    level: float = 0.9,
+) -> dict[str, np.ndarray]:  # each (S,): low, high, count, distance, crps, rmse, spread, coverage
+    """Scores in bins of distance to the nearest sensor, pooled over cells; NaN where a bin is empty.
+
+    `spread` carries the factor sqrt((K + 1) / K), so for a perfect ensemble it equals `rmse` in every bin.
+    It is NaN for one member, and `coverage` is for members too few to span the level.
+    """
+    cells = select(ensemble, truth, mask)
+    shape = tuple(truth.shape)
+    far = np.broadcast_to(to_numpy(distance).astype(np.float64), shape)
+    far = far.reshape(-1) if mask is None else far[np.broadcast_to(to_numpy(mask).astype(bool), shape)]
+    K = cells.members.shape[0]
+    bounds = distance_edges(far) if edges is None else to_numpy(edges).astype(np.float64)
+    bins = np.searchsorted(bounds, far, side="right") - 1  # -1 and S are outside
+    inside = (bins >= 0) & (bins < len(bounds) - 1)
+    count = np.bincount(bins[inside], minlength=len(bounds) - 1)
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return np.bincount(bins[inside], values[inside], len(bounds) - 1) / count
+
+    must_be_finite(cells.members)
+    error, variance = moments(cells)
+    inner = covered(*ranks(cells), K, level) if resolved(K, level) else np.full(far.size, np.nan)
+    return {
+        "low": bounds[:-1],
+        "high": bounds[1:],
+        "count": count,
+        "distance": mean(far),
+        "crps": mean(crps_cells(cells.members, cells.truth)),
+        "rmse": np.sqrt(mean(error**2)),
+        "spread": np.sqrt((K + 1) / K * mean(variance)),
+        "coverage": mean(inner),
+    }

@@ -1,0 +1,274 @@
+"""The law of one cell: a distribution on the line, given what the encoder says of the cell.
+
+A law turns features f into a monotone map x = Q(z; f) of a standard normal latent z, and learns it from observed
+targets alone: it never needs a neighbour, so nothing off M_o is ever missing. Two laws share one interface.
+
+`MixtureLaw`: x ~ sum_j pi_j N(mu_j, s_j^2), by likelihood; z = Phi^{-1}(F(x)).
+
+`DiffusionLaw`: the paper's denoising objective (Eq. 2) for a denoiser that reads x_tau at its own cell only, begun
+where a mixture ends. The mixture's own latent y of a value is nearly N(0, 1) by then; what is noised is y, and what is
+learned is how far it still is from normal. With tan(theta) = sigma / alpha,
+
+    v    = cos(theta) y + sin(theta) eps                        the noised latent, y_tau
+    zeta = cos(theta) eps - sin(theta) y                        what is unknown, given v
+    eps  = sin(theta) v + cos(theta) zeta                       so  eps_hat = sin(theta) v + cos(theta) g(v, theta; f)
+
+and the probability flow is d v / d theta = g: from v = z at theta = pi/2 to v = y at theta = 0. Where the mixture is
+right g = 0 is exact and the flow is the identity. Levels are drawn uniformly in theta, in strata over all targets of a
+batch, with antithetic eps. Weighted by likelihood, 1 / (sin cos), the denoising objective is a likelihood, of which the
+mixture's share is known; only what g changes is left to sampling:
+
+    -log p(x) = -log mixture(x) + pi/2 E[ cot(theta) (g^2 - 2 zeta g) ],      theta ~ U(0, pi/2), eps ~ N(0, 1).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import SolidError
+
+NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
+SPARSE = 3  # of so many nodes one is moved by the flow, which is smooth; the others go along
+AT_ONCE = 64  # cells whose flow is run together: what it remembers fits into a cache
+NEWTON = 4  # steps to a quantile of a mixture from a close bracket: within 1e-3 of its latent ...
+NEWTON_AFAR = 16  # ... and from the widest one
+LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
+
+
+class Law(nn.Module, ABC):
+    """A distribution per cell and channel, behind four verbs. P is a number of cells anywhere."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def loss(
+        self,
+        features: Tensor,  # (P, F)
+        values: Tensor,  # (P,)
+        channel: Tensor,  # (P,) which variable
+        generator: torch.Generator,
+    ) -> Tensor:  # (P,)
+        """What training minimises at observed targets."""
+
+    @abstractmethod
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:  # (P,)
+        """z with Q(z) = value."""
+
+    @abstractmethod
+    def value(self, features: Tensor, latents: Tensor) -> Tensor:  # (P, F), (K, P, C) -> (K, P, C)
+        """Q(z) itself: for a few latents a cell cheaper than a table."""
+
+    @abstractmethod
+    def table(self, features: Tensor) -> Tensor:  # (P, C, nodes)
+        """Q at NODES, increasing along the last axis: for many latents a cell, by `interpolate`."""
+
+
+def interpolate(
+    table: Tensor,  # (P, C, nodes)
+    latents: Tensor,  # (K, P, C)
+) -> Tensor:  # (K, P, C)
+    """Q(z) between the nodes of a table, linearly; beyond the last node along the last segment."""
+    step = (NODES[-1] - NODES[0]) / (len(NODES) - 1)
+    position = (latents - NODES[0]) / step
+    left = position.floor().clamp(0, len(NODES) - 2)
+    index = left.long().permute(1, 2, 0)  # (P, C, K)
+    low, high = table.gather(-1, index), table.gather(-1, index + 1)
+    weight = (position - left).permute(1, 2, 0)
+    return torch.lerp(low, high, weight).permute(2, 0, 1)
+
+
+class MixtureLaw(Law):
+    """A mixture of Gaussians by likelihood, closed form both ways."""
+
+    name = "mixture"
+
+    def __init__(self, features: int, channels: int = 1, components: int = 3, width: int = 64):
+        super().__init__()
+        self.channels, self.components = channels, components
+        last = nn.Linear(width, 3 * channels * components)
+        self.head = nn.Sequential(nn.Linear(features, width), nn.SiLU(), last)
+        with torch.no_grad():  # spread the components, so that they do not begin as copies of one another
+            start = last.bias.view(channels, components, 3)
+            start[..., 1] += torch.linspace(-0.5, 0.5, components)
+
+    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, J)
+        """log pi, mu, s."""
+        raw = self.head(features).unflatten(-1, (self.channels, self.components, 3))
+        return raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
+
+    def of(self, features: Tensor, channel: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, J)
+        log_pi, mu, s = self.parts(features)
+        return _pick(log_pi, channel), _pick(mu, channel), _pick(s, channel)
+
+    def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
+        return _surprise(*self.of(features, channel), values)
+
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
+        return _normal_score(*self.of(features, channel), values)
+
+    def value(self, features: Tensor, latents: Tensor) -> Tensor:
+        log_pi, mu, s = self.parts(features)  # (P, C, J)
+        # The upper half is the lower one of the mirrored law: there F keeps its digits.
+        side = torch.where(latents > 0, -1.0, 1.0)
+        mu, z = side[..., None] * mu, -latents.abs()
+        alone = mu + s * z[..., None]  # Q(z) of each component: that of the mixture lies between them
+        pi, wanted = log_pi.exp(), torch.special.ndtr(z)
+        start, low, high = (pi * alone).sum(-1), alone.amin(-1), alone.amax(-1)
+        return side * _quantile(pi, mu, s, wanted, start, low, high, NEWTON_AFAR)
+
+    def table(self, features: Tensor) -> Tensor:
+        log_pi, mu, s = (part[..., None, :] for part in self.parts(features))  # (P, C, 1, J)
+        pi, nodes = log_pi.exp(), NODES.to(features)
+        # Between neighbouring points of all components F is smooth and rises a little: a bracket for every quantile.
+        coarse = (mu + s * nodes[::3, None]).flatten(-2).sort(-1).values  # (P, C, J * n)
+        rising = _below(pi, mu, s, coarse)
+        wanted = torch.special.ndtr(nodes).expand(*coarse.shape[:-1], -1).contiguous()
+        right = torch.searchsorted(rising, wanted).clamp(1, coarse.shape[-1] - 1)
+        low, high = coarse.gather(-1, right - 1), coarse.gather(-1, right)
+        start, end = rising.gather(-1, right - 1), rising.gather(-1, right)
+        between = torch.lerp(low, high, ((wanted - start) / (end - start).clamp_min(1e-12)).clamp(0, 1))
+        return _quantile(pi, mu, s, wanted, between, low, high, NEWTON).cummax(-1).values
+
+
+class DiffusionLaw(Law):
+    """A pointwise denoiser of a mixture's latents by the paper's objective, its one-dimensional flow tabulated."""
+
+    name = "diffusion"
+
+    def __init__(
+        self,
+        features: int,
+        channels: int = 1,
+        components: int = 3,  # of the mixture; with 1 the head learns all that is not Gaussian
+        width: int = 32,  # of the denoiser
+        levels: float = 0.25,  # noise levels per target and encoder pass; each with eps and -eps
+        weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
+        steps: int = 2,  # of the flow, classical Runge-Kutta in theta
+    ):
+        super().__init__()
+        if weight not in ("likelihood", "paper"):
+            raise SolidError(f"weight '{weight}' of the diffusion law: choose likelihood or paper")
+        if levels <= 0:
+            raise SolidError(f"levels = {levels} of the diffusion law would teach it nothing; give more than 0")
+        self.channels, self.levels, self.weight, self.steps = channels, levels, weight, steps
+        self.mixture = MixtureLaw(features, channels, components)
+        self.condition = nn.Linear(features, channels * width)
+        self.noisy = nn.Linear(5, width, bias=False)
+        self.inner = nn.Linear(width, width)
+        self.out = nn.Linear(width, 1)
+        nn.init.zeros_(self.out.weight)  # begin as the mixture
+        nn.init.zeros_(self.out.bias)
+
+    def conditions(self, features: Tensor) -> Tensor:  # (P, C, width)
+        return self.condition(features).unflatten(-1, (self.channels, -1))
+
+    def velocity(self, v: Tensor, theta: Tensor, condition: Tensor) -> Tensor:
+        """g(v, theta; f); shapes (...) and (..., width)."""
+        sin, cos = theta.sin(), theta.cos()
+        # tanh keeps the tails tame: far out, the law is the mixture.
+        noisy = torch.stack([v, torch.tanh(v), sin, cos, v * sin], dim=-1)
+        hidden = F.silu(condition + self.noisy(noisy))
+        # Without noise nothing is unknown and g = 0; built in, it also bounds what a likelihood's weights do to noise.
+        return sin * self.out(F.silu(self.inner(hidden))).squeeze(-1)
+
+    def denoise(self, y_tau: Tensor, log_snr: Tensor, condition: Tensor) -> Tensor:
+        """eps_hat for a latent noised to this log-SNR: what `sample.py` calls."""
+        theta = torch.atan2((-log_snr).sigmoid().sqrt(), log_snr.sigmoid().sqrt())
+        return theta.sin() * y_tau + theta.cos() * self.velocity(y_tau, theta, condition)
+
+    def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
+        log_pi, mu, s = self.mixture.of(features, channel)
+        count = math.ceil(self.levels * len(values))  # L in all
+        heard = torch.randperm(len(values), generator=generator)[torch.arange(count) % len(values)].to(values.device)
+        with torch.no_grad():
+            y = _normal_score(log_pi[heard], mu[heard], s[heard], values[heard])
+        strata = torch.arange(count) + torch.rand(count, generator=generator)
+        theta = (0.5 * math.pi * strata / count).clamp(0.02, 0.5 * math.pi - 0.02).to(values).expand(2, -1)  # (2, L)
+        eps = torch.randn(count, generator=generator).to(values)
+        eps, sin, cos = torch.stack([eps, -eps]), theta.sin(), theta.cos()
+        # The encoder learns from the mixture's likelihood, which has no sampling noise; the head takes what it finds.
+        condition = _pick(self.conditions(features.detach()[heard]), channel[heard])
+        g = self.velocity(cos * y + sin * eps, theta, condition)
+        zeta = cos * eps - sin * y
+        weight = cos / sin if self.weight == "likelihood" else cos**2
+        changed = 0.5 * math.pi * (weight * g * (g - 2 * zeta)).mean(0)  # (L,)
+        return _surprise(log_pi, mu, s, values).index_add(0, heard, changed * len(values) / max(count, 1))
+
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
+        y = self.mixture.latent(features, values, channel)
+        return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi)
+
+    def value(self, features: Tensor, latents: Tensor) -> Tensor:
+        y = self._flow(latents, self.conditions(features), 0.5 * math.pi, 0.0)
+        return self.mixture.value(features, y)
+
+    def table(self, features: Tensor) -> Tensor:
+        return torch.cat([self._table(part) for part in features.split(AT_ONCE)])
+
+    def _table(self, features: Tensor) -> Tensor:
+        condition = self.conditions(features)
+        some = NODES[::SPARSE].to(features).expand(*condition.shape[:2], -1)
+        moved = self._flow(some, condition[..., None, :], 0.5 * math.pi, 0.0) - some
+        y = NODES.to(features) + F.interpolate(moved, len(NODES), mode="linear", align_corners=True)
+        # The exact flow is monotone; rounding and a coarse step must not undo that.
+        return interpolate(self.mixture.table(features), y.movedim(-1, 0)).movedim(0, -1).cummax(-1).values
+
+    def _flow(self, v: Tensor, condition: Tensor, start: float, end: float) -> Tensor:
+        h = (end - start) / self.steps
+        for step in range(self.steps):
+            theta = torch.full((), start + step * h, dtype=v.dtype, device=v.device)
+            k1 = self.velocity(v, theta.expand_as(v), condition)
+            k2 = self.velocity(v + 0.5 * h * k1, (theta + 0.5 * h).expand_as(v), condition)
+            k3 = self.velocity(v + 0.5 * h * k2, (theta + 0.5 * h).expand_as(v), condition)
+            k4 = self.velocity(v + h * k3, (theta + h).expand_as(v), condition)
+            v = v + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return v
+
+
+def _pick(part: Tensor, channel: Tensor) -> Tensor:  # (P, C, ...), (P,) -> (P, ...)
+    return part[torch.arange(len(channel), device=channel.device), channel]
+
+
+def _surprise(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
+    """-log of a mixture's density, up to a constant."""
+    z = (values[:, None] - mu) / s
+    return -torch.logsumexp(log_pi - s.log() - 0.5 * z**2, dim=-1)
+
+
+def _below(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor) -> Tensor:  # three of (..., J), (...) -> (...)
+    """F(x) of a mixture."""
+    return (pi * torch.special.ndtr((x[..., None] - mu) / s)).sum(-1)
+
+
+def _quantile(
+    pi: Tensor, mu: Tensor, s: Tensor, wanted: Tensor, x: Tensor, low: Tensor, high: Tensor, steps: int
+) -> Tensor:  # three of (..., J), the others (...)
+    """F(x) = wanted by Newton's method from x, by halves wherever it would leave the bracket."""
+    height = pi / (s * math.sqrt(2 * math.pi))
+    for _ in range(steps):
+        excess = _below(pi, mu, s, x) - wanted
+        density = (height * torch.exp(-0.5 * ((x[..., None] - mu) / s).square())).sum(-1)
+        low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
+        newton = x - excess / density.clamp_min(1e-12)
+        x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+    return x
+
+
+def _normal_score(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
+    """Phi^{-1}(sum_j pi_j Phi(z_j)), from whichever tail is the smaller so that far values keep their digits."""
+    pi, z = log_pi.double().exp(), (values[:, None].double() - mu) / s
+    below = (pi * torch.special.ndtr(z)).sum(-1)
+    above = (pi * torch.special.ndtr(-z)).sum(-1)
+    tiny = 1e-15
+    return torch.where(
+        below < above, torch.special.ndtri(below.clamp_min(tiny)), -torch.special.ndtri(above.clamp_min(tiny))
+    ).to(values.dtype)
+
+
+LAWS: dict[str, type[Law]] = {law.name: law for law in (MixtureLaw, DiffusionLaw)}

@@ -1,0 +1,321 @@
+"""Training: one visible loop, for one process or many, that a kill cannot harm.
+
+A step takes a batch (`batches.py`), one optimiser step for each objective of the model in turn, and moves the
+averaged weights (`optimise.py`), which are what is validated, saved and used. Of all validations the best
+one's weights are kept.
+
+Every draw is a function of (seed, step, rank) and the learning rate one of the step, so the state after n
+steps is, too: a run that was killed and resumed ends with the same bits. `minutes` fixes the number of steps
+once, when the speed is known (`pace.py`), and records it; from there on such a run is as repeatable as any
+other.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from .. import run as folder
+from ..config import TrainConfig
+from ..disk import State, load_state, save_state
+from ..errors import SolidError
+from ..fields import Pair
+from ..forecast import Fitted, Forecaster
+from ..pairs.scaling import Scaling
+from ..pairs.store import PairStore
+from .batches import batch_of_step
+from .budget import Pace
+from .optimise import adamw, descend, learning_rate, moments, restore_moments, update_average
+from .processes import by_first, launch, repeatable
+from .validation import total_crps, validation_examples
+
+LOG_EVERY = 10  # steps between two lines of the log
+PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
+CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a live display shows; sent after every step."""
+
+    step: int
+    total: int | None  # None while the speed is being measured for a budget of minutes
+    loss: float  # of the first objective
+    crps: float | None  # the last validation, in standard deviations of each variable
+    speed: float  # examples a second
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    path: Path
+    steps: int
+    stopped: str  # finished | patience | fitted
+    crps: float | None  # of the weights that were kept; None without validation examples
+    best_step: int  # whose averaged weights were kept
+    seconds: float  # of training, over all resumptions
+
+
+@dataclass(frozen=True)
+class Session:
+    """What stays the same from the first step of this process to its last."""
+
+    fabric: Fabric
+    store: PairStore
+    scaling: Scaling
+    config: TrainConfig
+    run: Path
+    held_out: np.ndarray | None  # (V,) the validation examples
+
+
+@dataclass
+class Counters:
+    """The part of the state that is plain numbers."""
+
+    best_crps: float | None = None
+    best_step: int = 0
+    stale: int = 0  # validations since the best one
+    crps: float | None = None  # the last one
+    seconds: float = 0.0
+
+
+def train(
+    model: Forecaster,
+    store: PairStore,
+    run: Path | str,
+    config: TrainConfig,
+    options: Mapping[str, Any] | None = None,  # the model's, so that `load_run` can build it again
+    scaling: Scaling | None = None,  # fitted to the training readings unless given
+    resume: bool = False,
+    report: Callable[[Progress], None] | None = None,
+    ready: bool = False,  # the model comes prepared
+) -> TrainResult:
+    """Train into a new run folder, or resume one to its end.
+
+    A store without validation examples is trained to the last step and the last averaged weights are kept; to
+    ask for `patience` as well is an error.
+    """
+    run = Path(run)
+    _check(model, store, config)
+    held_out = validation_examples(store, config)
+    fabric = launch(config)
+    scaling = scaling or Scaling.fit(store, store.split("train"))
+    document = folder.describe(model, options or {}, store, scaling, config, fabric.world_size)
+    session = Session(fabric, store, scaling, config, run, held_out)
+    with ExitStack() as held:
+        document = by_first(fabric, _begin, held, session, document, resume)
+        if document["finished"]:
+            return TrainResult(run, **document["history"])
+        held.enter_context(repeatable(document["threads"], fabric.device))
+        fabric.to_device(model)
+        result, weights = _fit(session, model) if isinstance(model, Fitted) else _loop(session, model, report, ready)
+        weights = _conclude(session, model, weights)
+        history = {name: value for name, value in asdict(result).items() if name != "path"}
+        by_first(fabric, folder.finish, run, weights, history)
+    return result
+
+
+def _begin(held: ExitStack, session: Session, document: folder.Document, resume: bool) -> folder.Document:
+    """Start the run or resume it, and be the only one to train in its folder."""
+    run = session.run
+    if not resume:
+        document = folder.start(run, document, session.store, session.config)
+    if run.is_dir():
+        held.enter_context(folder.only_writer(run))
+    return folder.resume(run, document) if resume else document
+
+
+def _check(model: Forecaster, store: PairStore, config: TrainConfig) -> None:
+    made, found = (model.spec.channels, *model.spec.grid.shape), (len(store.variables), *store.grid.shape)
+    if made != found:
+        raise SolidError(
+            f"the model is made for (variables, y, x) = {made} and {store.path} has {found}; "
+            "build it from the store's grid and variables"
+        )
+    if model.leaks and not store.leaks:
+        raise SolidError(
+            f"'{model.name}' run as oracle needs dense truth and {store.path} has readings only; observe with oracle on"
+        )
+    if config.minutes is None and config.warmup >= config.steps:
+        raise SolidError(
+            f"train.warmup = {config.warmup} leaves none of train.steps = {config.steps} to the cosine; "
+            "lower warmup or take more steps"
+        )
+
+
+def _fit(session: Session, model: Fitted) -> tuple[TrainResult, Mapping[str, Tensor]]:
+    """One call instead of a loop, saved the same way; there is nothing to resume but to fit again."""
+    pace = Pace(session.config)
+    model.fit(_batches(session, session.store.split("train")))
+    crps = _validate(session, model.eval())
+    line = {"step": 0, "validation_crps": crps, "seconds": round(pace.seconds, 3)}
+    by_first(session.fabric, folder.log, session.run, line)
+    return TrainResult(session.run, 0, "fitted", crps, 0, pace.seconds), model.state_dict()
+
+
+def prepare(
+    model: Forecaster, store: PairStore, scaling: Scaling, batch: int, device: torch.device = torch.device("cpu")
+) -> None:
+    """Give a new model training examples for what its loss starts from."""
+    indices = store.split("train")
+    chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), PREPARE_EXAMPLES)).astype(int)]
+    model.prepare(_standardised(store, scaling, chosen, batch, device))
+
+
+def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Give the finished model held-out examples (training ones if there are none) for what its loss did not see."""
+    store = session.store
+    model.load_state_dict(weights)
+    split = "train" if session.held_out is None else "validation"
+    indices = store.split(split)
+    chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
+    never = folder.never_supervised(store, session.config).to(session.fabric.device)
+    earlier, later = store.followed(indices)
+    some = np.linspace(0, len(earlier) - 1, min(len(earlier), CONCLUDE_EXAMPLES)).astype(int)
+    followed = zip(_batches(session, earlier[some]), _batches(session, later[some]), strict=True)
+    model.eval().conclude(_batches(session, chosen), never, followed)
+    return model.state_dict()
+
+
+def _batches(session: Session, indices: np.ndarray) -> Iterator[Pair]:
+    return _standardised(session.store, session.scaling, indices, session.config.batch, session.fabric.device)
+
+
+def _standardised(
+    store: PairStore, scaling: Scaling, indices: np.ndarray, batch: int, device: torch.device
+) -> Iterator[Pair]:
+    """Examples in chunks, for what is estimated outside the loop."""
+    for start in range(0, len(indices), batch):
+        yield scaling.standardise(store.batch(indices[start : start + batch])).to(device)
+
+
+def _loop(
+    session: Session, model: Forecaster, report: Callable[[Progress], None] | None, ready: bool
+) -> tuple[TrainResult, Mapping[str, Tensor]]:
+    fabric, store, config, run = session.fabric, session.store, session.config, session.run
+    pace, saved = Pace(config), load_state(run / folder.STATE)
+    if saved is None and not ready:
+        prepare(model, store, session.scaling, config.batch, fabric.device)
+    average = copy.deepcopy(model).eval().requires_grad_(False)
+    objectives = model.train().objectives()
+    optimisers = [adamw(objective, config) for objective in objectives]
+    counters, best, step = Counters(), dict[str, Tensor](), 0
+    if saved is not None:
+        step, state = saved
+        model.load_state_dict(state.tensors["model"])
+        average.load_state_dict(state.tensors["average"])
+        restore_moments(objectives, optimisers, state.tensors["optimiser"])
+        best = {name: tensor.to(fabric.device) for name, tensor in state.tensors["best"].items()}
+        counters = Counters(**state.counters["counters"])
+        pace.before = counters.seconds
+        fabric.strategy.precision.load_state_dict(state.counters["precision"])
+    fabric.barrier()  # all have read before the first writes
+
+    def checkpoint() -> None:
+        tensors = {
+            "model": model.state_dict(),
+            "average": average.state_dict(),
+            "optimiser": moments(objectives, optimisers),
+            "best": best,
+        }
+        plain = {"counters": asdict(counters), "precision": fabric.strategy.precision.state_dict()}
+        by_first(fabric, save_state, run / folder.STATE, step, State(tensors, plain))
+
+    def exhausted() -> bool:
+        return config.patience is not None and counters.stale >= config.patience
+
+    if saved is None:
+        checkpoint()  # the initial weights, which a resumed run must not draw anew
+    by_first(fabric, folder.trim_log, run, step)
+    total: int | None = by_first(fabric, folder.total_steps, run)
+    share = (store, session.scaling, store.split("train"), config, fabric.global_rank, fabric.world_size)
+    wrapped: list[Any] = [fabric.setup_optimizers(optimiser) for optimiser in optimisers]
+    seen: list[list[tuple[float, float]]] = []
+
+    with ThreadPoolExecutor(1) as reader:
+        # A batch is a function of its step alone, so the next one is made while this one is used.
+        upcoming = reader.submit(batch_of_step, *share, step, oracle=model.leaks)
+        while (total is None or step < total) and not exhausted():
+            pair = upcoming.result().to(fabric.device)
+            upcoming = reader.submit(batch_of_step, *share, step + 1, oracle=model.leaks)
+            rate = learning_rate(step, total, config)
+            seen.append(
+                [
+                    descend(fabric, model, objective, optimiser, pair, rate, step, config)
+                    for objective, optimiser in zip(objectives, wrapped, strict=True)
+                ]
+            )
+            loss = seen[-1][0][0]
+            update_average(average, model, step, config.ema)
+            step += 1
+            pace.stepped()
+
+            last = step == total
+            due = last or step % config.validate_every == 0
+            if due:
+                with pace.aside("validation"):
+                    counters.crps = _validate(session, average)
+                if counters.crps is not None:
+                    counters.stale += 1
+                    if counters.best_crps is None or counters.crps < counters.best_crps:
+                        counters.best_crps, counters.best_step, counters.stale = counters.crps, step, 0
+                        best = {name: tensor.clone() for name, tensor in average.state_dict().items()}
+            counters.seconds = pace.seconds
+            if due or step % LOG_EVERY == 0:
+                line = _line(step, [o.name for o in objectives], seen, rate, pace)
+                by_first(fabric, folder.log, run, line | ({"validation_crps": counters.crps} if due else {}))
+                seen = []
+
+            measured = total is None and by_first(fabric, pace.known)
+            if measured and not due:
+                with pace.aside("validation"):
+                    _validate(session, average)  # only to know what it costs
+            if last or measured or step % config.checkpoint_every == 0 or exhausted():
+                with pace.aside("checkpoint"):
+                    checkpoint()
+            if measured:
+                total = by_first(fabric, pace.total, step)
+                by_first(fabric, folder.fix_total, run, total)
+            if report is not None and fabric.global_rank == 0:
+                report(Progress(step, total, loss, counters.crps, pace.speed, pace.left(step, total)))
+
+    stopped, kept = "patience" if exhausted() else "finished", counters.best_step if best else step
+    result = TrainResult(run, step, stopped, counters.best_crps, kept, counters.seconds)
+    return result, best or average.state_dict()
+
+
+def _validate(session: Session, model: Forecaster) -> float | None:
+    """The mean CRPS over the held-out examples, shared among the processes; None where there are none."""
+    fabric, examples = session.fabric, session.held_out
+    if examples is None:
+        return None
+    share = examples[fabric.global_rank :: fabric.world_size]
+    total = total_crps(model, session.store, session.scaling, share, session.config, fabric.device)
+    summed = fabric.all_reduce(torch.tensor(total, dtype=torch.float64), reduce_op="sum")
+    return float(summed) / len(examples)  # type: ignore[arg-type]
+
+
+def _line(
+    step: int,
+    names: list[str],  # of the objectives
+    seen: list[list[tuple[float, float]]],  # for each step since the last line and each objective: loss, norm
+    rate: float,
+    pace: Pace,
+) -> dict[str, Any]:
+    """A line of the log: means since the last one; objectives after the first carry their names."""
+    line: dict[str, Any] = {"step": step}
+    for place, (loss, norm) in enumerate(np.mean(seen, axis=0).tolist()):
+        suffix = f"_{names[place]}" if place else ""
+        line |= {f"loss{suffix}": loss, f"grad_norm{suffix}": norm}
+    speed = round(pace.speed, 3)
+    return line | {"lr": rate, "examples_per_second": speed, "seconds": round(pace.seconds, 3)}

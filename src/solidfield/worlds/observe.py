@@ -1,0 +1,161 @@
+"""Where truth and masks meet, and nowhere else: simulated truth in, a store of readings out.
+
+`observe` takes a truth store and a scenario and writes sparse pairs (`pairstore.py`); a value that no mask
+selects is never copied. Training opens the pairs and nothing else.
+
+Frames: lead L pairs the source frame f with the target frame f + 2 L. Even frames train, validate and test;
+odd frames of the test trajectories are the split `between`, times that no training example has seen. The
+masks of the global regime are one pair for all; of the instance regime, one for each (trajectory, source
+frame), whatever the lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import SolidError
+from ..grid import Grid
+from ..keys import numpy_generator
+from ..pairs.store import SPLITS, Example, PairStore, open_pairs, write_pairs
+from .scenarios import ScenarioLike, as_dict, scenario_masks
+
+__all__ = ["SPLITS", "Example", "PairStore", "Truth", "observe", "open_pairs", "write_pairs"]
+
+READ_BYTES = 2**26  # truth held in memory at a time
+
+
+class Truth(Protocol):
+    """What `observe` needs of a truth store; `worlds.store.Truth` is one."""
+
+    @property
+    def grid(self) -> Grid: ...
+    @property
+    def times(self) -> np.ndarray: ...  # (F,)
+    @property
+    def variables(self) -> tuple[str, ...]: ...
+    @property
+    def shifts(
+        self,
+    ) -> tuple[int, int]: ...  # steps in cells along (y, x) that leave the world's law alone; 0 = none
+    @property
+    def world(self) -> dict[str, Any]: ...
+    @property
+    def count(self) -> int: ...  # trajectories
+    def read(self, indices: Sequence[int]) -> np.ndarray: ...  # (n, F, C, H, W) float32
+
+
+def observe(
+    truth: Truth,
+    path: str | Path,
+    scenario: ScenarioLike,
+    leads: Sequence[int] = (1,),
+    validation: float = 0.05,  # shares of the trajectories
+    test: float = 0.1,
+    seed: int = 0,
+    obs_std: float = 0.0,  # standard deviation of the readings' errors, physical units
+    oracle: bool = False,
+    units: Sequence[str] | None = None,  # (C,)
+    progress: Callable[[int, int], None] | None = None,  # called with (trajectories done, all)
+) -> PairStore:
+    """Measure simulated truth as the scenario says and write the readings, at constant memory."""
+    leads = tuple(sorted(set(leads)))
+    if not leads or leads[0] < 0:
+        raise SolidError(f"leads {leads} must be one or more whole numbers from 0")
+    if len(truth.times) <= 2 * leads[-1]:
+        raise SolidError(
+            f"lead {leads[-1]} needs {2 * leads[-1] + 1} frames or more, the truth holds {len(truth.times)}; "
+            "simulate more frames or take a smaller lead"
+        )
+    if obs_std < 0:
+        raise SolidError(f"obs_std {obs_std:g} is a standard deviation; give 0 or more")
+    splits = _splits(truth.count, validation, test)
+    return write_pairs(
+        path,
+        truth.grid,
+        truth.variables,
+        _measured(truth, scenario, leads, splits, int(seed), obs_std, oracle, progress),
+        units=units,
+        step=float(2 * (truth.times[1] - truth.times[0])) if len(truth.times) > 1 else 0.0,
+        shifts=truth.shifts,
+        obs_std=obs_std,
+        scenario={**as_dict(scenario), "seed": int(seed)},
+        world=truth.world,
+        leaks=oracle,
+    )
+
+
+def _splits(count: int, validation: float, test: float) -> list[str]:  # one per trajectory
+    """The last trajectories test, those before them validate, the rest train; no share above 0 is empty."""
+    tests, validations = (max(1, round(share * count)) if share > 0 else 0 for share in (test, validation))
+    trains = count - validations - tests
+    if trains < 1:
+        raise SolidError(
+            f"{count} trajectories leave none to train beside {validations} to validate and {tests} to test; "
+            "simulate more or lower the shares"
+        )
+    return ["train"] * trains + ["validation"] * validations + ["test"] * tests
+
+
+def _measured(
+    truth: Truth,
+    scenario: ScenarioLike,
+    leads: Sequence[int],
+    splits: Sequence[str],
+    seed: int,
+    obs_std: float,
+    oracle: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[Example]:
+    frames, channels, grid = len(truth.times), len(truth.variables), truth.grid
+    at_once = max(1, READ_BYTES // (4 * frames * channels * grid.cells))
+    masks = partial(scenario_masks, **as_dict(scenario), shape=grid.shape, seed=seed, domain=grid.domain)
+    common = masks(index=0) if scenario.regime == "global" else None
+
+    for start in range(0, truth.count, at_once):
+        trajectories = list(range(start, min(start + at_once, truth.count)))
+        for trajectory, fields in zip(trajectories, truth.read(trajectories), strict=True):
+            for frame in range(frames):
+                if frame % 2 and splits[trajectory] != "test":
+                    continue
+                index = trajectory * frames + frame  # of (trajectory, frame) alone, so all leads share their masks
+                m_i, m_o = common or masks(index=index)
+                for lead in leads:
+                    ahead = frame + 2 * lead
+                    if ahead >= frames:
+                        continue
+                    yield Example(
+                        *_readings(fields[frame], m_i, obs_std, (seed, "noise", trajectory, frame)),
+                        *_readings(fields[ahead], m_o, obs_std, (seed, "noise", trajectory, ahead)),
+                        lead=lead,
+                        split="between" if frame % 2 else splits[trajectory],
+                        time_source=float(truth.times[frame]),
+                        time_target=float(truth.times[ahead]),
+                        trajectory=trajectory,
+                        frame_source=frame,
+                        frame_target=ahead,
+                        dense=fields[ahead] if oracle else None,
+                    )
+            if progress is not None:
+                progress(trajectory + 1, truth.count)
+
+
+def _readings(
+    field: np.ndarray,  # (C, H, W)
+    mask: np.ndarray,  # (H, W) bool
+    obs_std: float,
+    noise_key: tuple[int | str, ...],
+) -> tuple[np.ndarray, np.ndarray]:  # cells (n,), values (n,)
+    """The values that the mask selects; one that is not finite was not observed."""
+    cells = (np.arange(len(field))[:, None] * mask.size + np.flatnonzero(mask)).ravel()
+    values = field.reshape(-1)[cells]
+    if obs_std > 0:
+        # Noise is drawn for the whole frame, so a reading has one error in whatever example it appears.
+        noise = numpy_generator(*noise_key).standard_normal(field.size, dtype=np.float32)
+        values = values + np.float32(obs_std) * noise[cells]
+    seen = np.isfinite(values)
+    return cells[seen], values[seen]
