@@ -1,8 +1,12 @@
 """Arrows run one way: a module imports only from the rooms that come before it on the data's way."""
 
 import ast
+import importlib
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -105,3 +109,23 @@ def test_only_observe_and_judges_open_the_truth():
     """The truth store is read where masks are applied and where results are judged, and by no other library room."""
     readers = {room_of(path) for path in FILES if "worlds" in imported_rooms(path)}
     assert readers <= {"report", "experiments", "cli"}, readers
+
+
+def test_type_checkers_see_the_public_names_where_they_are():
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.asname: node.module for node in block.body for alias in node.names}
+    assert seen == solidfield._HOME
+    assert sorted(seen) == solidfield.__all__
+
+
+def test_a_file_never_hides_the_public_name_it_holds():
+    for name, module in solidfield._HOME.items():
+        importlib.import_module(f"solidfield.{module}")
+        assert not isinstance(getattr(solidfield, name), ModuleType), name
+
+
+def test_importing_the_library_loads_neither_torch_nor_pandas():
+    code = "import sys, solidfield; print(*{'torch', 'pandas', 'numpy'} & set(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == []
