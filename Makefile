@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo lint test check format bench clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -19,14 +19,15 @@ $(READY): pyproject.toml
 demo: $(READY)   ## simulate, observe, train, predict, evaluate; prints a table and writes pictures to demo/
 	$(BIN)/solid demo --out demo
 
-test: $(READY)   ## the default test suite, under five minutes on two cores
+test: $(READY)   ## the tests and the examples of the docstrings, under five minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: $(READY)  ## lint, format, types, tests
+lint: $(READY)   ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: lint test ## what must pass before a change is accepted
 
 format: $(READY) ## let ruff rewrite the code in the house style
 	$(BIN)/ruff check --fix .
