@@ -79,14 +79,67 @@ def counted(below: np.ndarray, equal: np.ndarray, members: int) -> np.ndarray:
 
 
 def coverage(ensemble: Array, truth: Array, level: float = 0.9, mask: Array | None = None) -> Any:
-    """Share of truths inside the central interval of this level, averaged as every score is."""
+    """Share of truths inside the central interval of this level, averaged as every score is.
+
+    Parameters
+    ----------
+    ensemble : array or tensor (K, N, ..., H, W)
+        K members, in any unit.
+    truth : array or tensor (N, ..., H, W)
+        What they are compared with, in the same unit; one or two axes are a single case.
+    level : float, default 0.9
+        Nominal level of the central interval, between 0 and 1.
+    mask : array or tensor of bool, optional
+        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+
+    Returns
+    -------
+    scalar float64, or tensor if the ensemble is one
+        Between 0 and 1; a perfect ensemble of any size has `level`.
+
+    Raises
+    ------
+    SolidError
+        If shapes do not fit, the mask is empty, or a value on it is not finite; or with fewer than 2 members.
+
+    Examples
+    --------
+    >>> ensemble = np.arange(1.0, 20.0)[:, None]  # 1 .. 19 span a 90 % interval
+    >>> float(coverage(ensemble, np.array([10.0]))), float(coverage(ensemble, np.array([25.0])))
+    (1.0, 0.0)
+    """
     cells = select(ensemble, truth, mask)
     K = _several(cells, "coverage")
     return like(cells.mean(covered(*ranks(cells), K, level)), ensemble)
 
 
 def rank_histogram(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
-    """How often the truth has each rank among the members, (K + 1,); float64, since ties are shared."""
+    """How often the truth has each rank among the members; flat for a perfect ensemble.
+
+    Parameters
+    ----------
+    ensemble : array or tensor (K, N, ..., H, W)
+        K members, in any unit.
+    truth : array or tensor (N, ..., H, W)
+        What they are compared with, in the same unit; one or two axes are a single case.
+    mask : array or tensor of bool, optional
+        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+
+    Returns
+    -------
+    array or tensor (K + 1,) of float64
+        Counts of cells; a truth that ties with members is shared among the ranks it may have.
+
+    Raises
+    ------
+    SolidError
+        If shapes do not fit, the mask is empty, or a value on it is not finite; or with fewer than 2 members.
+
+    Examples
+    --------
+    >>> rank_histogram(np.array([[1.0, 1.0], [3.0, 3.0]]), np.array([0.0, 2.0]))
+    array([1., 1., 0.])
+    """
     cells = select(ensemble, truth, mask)
     K = _several(cells, "a rank histogram")
     return like(counted(*ranks(cells), K), ensemble)
@@ -105,7 +158,30 @@ def fold_ranks(
 def spread_skill(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     """Root mean variance times sqrt((K + 1) / K), over the root mean square error of the ensemble mean.
 
-    Below 1 is overconfident; NaN where there is neither error nor spread.
+    Parameters
+    ----------
+    ensemble : array or tensor (K, N, ..., H, W)
+        K members, in any unit.
+    truth : array or tensor (N, ..., H, W)
+        What they are compared with, in the same unit; one or two axes are a single case.
+    mask : array or tensor of bool, optional
+        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+
+    Returns
+    -------
+    scalar float64, or tensor if the ensemble is one
+        1 for a perfect ensemble, below 1 if overconfident; NaN where there is neither error nor spread.
+
+    Raises
+    ------
+    SolidError
+        If shapes do not fit, the mask is empty, or a value on it is not finite; or with fewer than 2 members.
+
+    Examples
+    --------
+    >>> ensemble = np.array([[0.0], [2.0]])  # variance 2, mean 1
+    >>> float(spread_skill(ensemble, np.array([1 + 3**0.5])).round(6))
+    1.0
     """
     cells = select(ensemble, truth, mask)
     K = _several(cells, "spread / skill")

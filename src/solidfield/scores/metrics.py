@@ -139,10 +139,34 @@ def crps_map(
 
 
 def crps(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
-    """The fair continuous ranked probability score: mean over the mask per case, then over cases.
+    """The fair continuous ranked probability score: mean over the mask of each case, then over cases.
 
-    >>> float(crps(np.array([[1.0], [3.0]]), np.array([2.0])))  # mean distance 1, half the mean gap 1
+    Parameters
+    ----------
+    ensemble : array or tensor (K, N, ..., H, W)
+        K members, in any unit.
+    truth : array or tensor (N, ..., H, W)
+        What they are compared with, in the same unit; one or two axes are a single case.
+    mask : array or tensor of bool, optional
+        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+
+    Returns
+    -------
+    scalar float64, or tensor if the ensemble is one
+        In the unit of the field; less is better. With one member, the absolute error.
+
+    Raises
+    ------
+    SolidError
+        If shapes do not fit, the mask is empty, or a value on it is not finite.
+
+    Examples
+    --------
+    >>> ensemble = np.array([[1.0], [3.0]])
+    >>> float(crps(ensemble, np.array([2.0])))  # mean distance 1, half the mean gap 1
     0.0
+    >>> float(crps(ensemble[:1], np.array([2.0])))
+    1.0
     """
     cells = select(ensemble, truth, mask)
     return like(cells.mean(crps_cells(cells.members, cells.truth)), ensemble)
@@ -168,13 +192,63 @@ def median_error(cells: Cells) -> np.ndarray:  # (P,)
 
 
 def mse(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
-    """Mean squared error of the ensemble mean, the point forecast that this score rewards."""
+    """Mean squared error of the ensemble mean, the point forecast that this score rewards.
+
+    Parameters
+    ----------
+    ensemble : array or tensor (K, N, ..., H, W)
+        K members, in any unit.
+    truth : array or tensor (N, ..., H, W)
+        What they are compared with, in the same unit; one or two axes are a single case.
+    mask : array or tensor of bool, optional
+        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+
+    Returns
+    -------
+    scalar float64, or tensor if the ensemble is one
+        In the squared unit of the field.
+
+    Raises
+    ------
+    SolidError
+        If shapes do not fit, the mask is empty, or a value on it is not finite.
+
+    Examples
+    --------
+    >>> float(mse(np.array([[1.0], [5.0]]), np.array([2.0])))  # the mean is 3
+    1.0
+    """
     cells = select(ensemble, truth, mask)
     return like(cells.mean(moments(cells)[0] ** 2), ensemble)
 
 
 def mae(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
-    """Mean absolute error of the ensemble median, the point forecast that this score rewards."""
+    """Mean absolute error of the ensemble median, the point forecast that this score rewards.
+
+    Parameters
+    ----------
+    ensemble : array or tensor (K, N, ..., H, W)
+        K members, in any unit.
+    truth : array or tensor (N, ..., H, W)
+        What they are compared with, in the same unit; one or two axes are a single case.
+    mask : array or tensor of bool, optional
+        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+
+    Returns
+    -------
+    scalar float64, or tensor if the ensemble is one
+        In the unit of the field.
+
+    Raises
+    ------
+    SolidError
+        If shapes do not fit, the mask is empty, or a value on it is not finite.
+
+    Examples
+    --------
+    >>> float(mae(np.array([[1.0], [2.0], [9.0]]), np.array([2.5])))  # the median is 2
+    0.5
+    """
     cells = select(ensemble, truth, mask)
     return like(cells.mean(median_error(cells)), ensemble)
 
@@ -196,6 +270,30 @@ def energy_score(ensemble: Array, truth: Array, mask: Array | None = None) -> An
 
     The norm runs over all masked cells of a case and grows with the root of their number; variables of
     different units must be scaled first. In one dimension it is the CRPS.
+
+    Parameters
+    ----------
+    ensemble : array or tensor (K, N, ..., H, W)
+        K members, in any unit.
+    truth : array or tensor (N, ..., H, W)
+        What they are compared with, in the same unit; one or two axes are a single case.
+    mask : array or tensor of bool, optional
+        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+
+    Returns
+    -------
+    scalar float64, or tensor if the ensemble is one
+        In the unit of the field; less is better.
+
+    Raises
+    ------
+    SolidError
+        If shapes do not fit, the mask is empty, or a value on it is not finite.
+
+    Examples
+    --------
+    >>> float(energy_score(np.array([[3.0, 4.0]]), np.array([0.0, 0.0])))  # one member: its distance
+    5.0
     """
     return like(np.nanmean(energy_scores(select(ensemble, truth, mask))), ensemble)
 
