@@ -15,11 +15,44 @@ import pytest
 import solidfield
 
 CONSTANTS = ["MODELS", "PAPER_SCENARIOS"]  # tables: what is in them stands in a comment above them
-NOT_YET = """
-    Covariates Forecaster Grid Holdout Pair PairStore Run Scaling Source Spec Target area_mean at build draw evaluate
-    exceedance fit frame_pairs gaussian_world load load_config observe open_maps open_pairs open_truth predict_examples
-    read_frames rollout save_maps scenario scenario_masks simulate_navier_stokes train write_pairs write_truth
-""".split()  # this list only ever gets shorter
+NOT_YET = [
+    "Covariates",
+    "Forecaster",
+    "Grid",
+    "Holdout",
+    "Pair",
+    "PairStore",
+    "Run",
+    "Scaling",
+    "Source",
+    "Spec",
+    "Target",
+    "area_mean",
+    "at",
+    "build",
+    "draw",
+    "evaluate",
+    "exceedance",
+    "fit",
+    "frame_pairs",
+    "gaussian_world",
+    "load",
+    "load_config",
+    "observe",
+    "open_maps",
+    "open_pairs",
+    "open_truth",
+    "predict_examples",
+    "read_frames",
+    "rollout",
+    "save_maps",
+    "scenario",
+    "scenario_masks",
+    "simulate_navier_stokes",
+    "train",
+    "write_pairs",
+    "write_truth",
+]  # this list only ever gets shorter
 NAMES = [
     pytest.param(name, marks=pytest.mark.xfail(strict=False) if name in NOT_YET else ())
     for name in solidfield.__all__
