@@ -7,7 +7,7 @@ import torch
 
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.keys import torch_generator
-from solidfield.training.augment import forget, hide, roll, thin
+from solidfield.training.augment import hide, hide_history, roll, thin
 
 
 def pair_of(batch=64, channels=2, height=12, width=10, density=0.3) -> Pair:
@@ -146,16 +146,16 @@ def test_a_hidden_cell_loses_its_past_in_half_of_the_examples_and_nothing_else_i
     covariates = 1 + torch.rand(count, 3, 4, 4, generator=generator)
     source = Source.of(torch.randn(mask.shape, generator=generator), mask, torch.ones(count), covariates)
     hidden = (mask & (torch.rand(mask.shape, generator=generator) < 0.5))[:, 0]
-    result = forget(source, hidden, 0.5, past, torch_generator(3))
+    result = hide_history(source, hidden, 0.5, past, torch_generator(3))
     assert torch.equal(result.covariates[:, :-past], covariates[:, :-past])
     kept = result.covariates[:, -past:] == covariates[:, -past:]
     gone = result.covariates[:, -past:] == 0
     assert (kept ^ gone).all()
     assert torch.equal(gone[:, 0], gone[:, 1])  # the value and its weight go together
     of_hidden = [gone[row, 0][hidden[row]] for row in range(count) if hidden[row].any()]
-    assert all(bool(lost.all()) or not bool(lost.any()) for lost in of_hidden)  # an example forgets or does not
-    forgetful = torch.stack([lost.any() for lost in of_hidden]).float().mean()
-    assert abs(float(forgetful) - 0.5) < 5 * 0.5 / len(of_hidden) ** 0.5
+    assert all(bool(lost.all()) or not bool(lost.any()) for lost in of_hidden)  # all of the hidden cells or none
+    without_history = torch.stack([lost.any() for lost in of_hidden]).float().mean()
+    assert abs(float(without_history) - 0.5) < 5 * 0.5 / len(of_hidden) ** 0.5
     others = gone[:, 0][~hidden].float().mean()  # half of the examples, a share uniform in [0, 1/2]
     assert abs(float(others) - 0.125) < 0.01
 

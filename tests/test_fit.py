@@ -12,7 +12,7 @@ from scattered import some_frames
 from solidfield import cli
 from solidfield.config import load_config
 from solidfield.errors import SolidError
-from solidfield.fit import choose_holdout, choose_transform, fit, told_errors
+from solidfield.fit import choose_holdout, choose_transform, fit, with_reading_error
 from solidfield.grid import Grid
 from solidfield.pairs.frames import Frames, as_frames, frame_pairs
 from solidfield.pairs.scaling import Scaling
@@ -171,7 +171,7 @@ def test_transforms_and_holdouts_are_chosen_by_the_readings():
             values.reshape(len(times), 80)[:, :cells] = 1.0
             holdout, reasons = choose_holdout(Frames(values, times, Grid((8, 10)), ("pm",), ("",), 3600.0))
             assert holdout.hours == hours
-            assert holdout.strangers == (0.1 if cells == 60 else 0.0)
+            assert holdout.calibration == (0.1 if cells == 60 else 0.0)
             assert len(reasons) == (hours < 24) + (cells == 60)
         assert set(holdout.splits(times)) == {"train", "validation", "test"}
 
@@ -229,11 +229,11 @@ def test_the_error_of_a_cell_reaches_a_model_that_can_use_it(tmp_path):
     frames.attrs["obs_std"] = 0.2
     store = frame_pairs(frames, tmp_path / "pairs", transform="none")
     std = Scaling.fit(store, store.split("train")).std[0]
-    told = told_errors(store, load_config("smoke", ('model.name="solid"',)))
+    told = with_reading_error(store, load_config("smoke", ('model.name="solid"',)))
     assert told.model.options["obs_std"] == pytest.approx(0.2 / std, rel=1e-3)
     given = load_config("smoke", ('model.name="solid"', "model.options.obs_std=0.5"))
     for config in (given, load_config("smoke", ('model.name="unet"', "model.options={}"))):
-        assert told_errors(store, config) == config
+        assert with_reading_error(store, config) == config
     logs = Scaling((1.0,), (0.5,), ("log",), (0.0,), (1.0,))
     typical, error = np.exp(1.0), 1e-4
     rise = (np.log(typical + error) - np.log(typical)) / 0.5

@@ -13,7 +13,7 @@ from solidfield.pairs.store import SPLITS, open_pairs
 
 SHORT = Holdout(hours=3.0, validation_days=5, validation_offset=1)  # 20 "days" in 60 hours
 HELD = Holdout(hours=3.0, validation_days=5, validation_offset=1, sensors=0.15, blocks=0.2, block=2)
-STRANGE = Holdout(hours=3.0, validation_days=5, validation_offset=1, sensors=0.15, strangers=0.2)
+CALIBRATED = Holdout(hours=3.0, validation_days=5, validation_offset=1, sensors=0.15, calibration=0.2)
 PLAIN = Covariates(calendar=(), history=0.0)
 
 
@@ -23,7 +23,7 @@ def by_loop(dataset, leads, holdout):
     splits = holdout.splits(times)
     held = np.zeros(values.shape[1:], bool)
     kept = holdout.cells(np.isfinite(values).any(0))
-    strange = kept.get("strangers", held)
+    calibration = kept.get("calibration_cells", held)
     for mask in kept.values():
         held = held | mask
     expected = {}
@@ -33,14 +33,14 @@ def by_loop(dataset, leads, holdout):
                 if s != t + lead * HOUR or RANK[splits[i]] > RANK[splits[o]]:
                     continue
                 source, target = np.isfinite(values[i]) & ~held, np.isfinite(values[o])
-                hidden = {"train": held, "validation": held & ~strange, "test": strange}[splits[o]]
+                hidden = {"train": held, "validation": held & ~calibration, "test": calibration}[splits[o]]
                 target = target & ~hidden
                 if source.any() and target.any():
                     expected[i, o, lead] = (source, target, splits[o])
     return expected, held
 
 
-@pytest.mark.parametrize("holdout", [SHORT, HELD, STRANGE])
+@pytest.mark.parametrize("holdout", [SHORT, HELD, CALIBRATED])
 def test_pairs_are_those_of_a_double_loop(tmp_path, holdout):
     dataset = some_frames()
     store = frame_pairs(dataset, tmp_path / "pairs", leads=(1, 2), holdout=holdout, covariates=PLAIN)

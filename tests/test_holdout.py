@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from solidfield.errors import SolidError
+from solidfield.grid import Grid
 from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.store import Example, write_pairs
 
 TIMES = np.datetime64("2022-12-25", "ns") + np.arange(24 * 40) * np.timedelta64(3600, "s")
 READ = np.random.default_rng(0).random((12, 15)) < 0.6
@@ -44,13 +46,13 @@ def test_held_sensors_are_the_share_of_the_cells_with_readings():
     assert (Holdout(sensors=0.1, seed=1).cells(READ)["held_sensors"] != held).any()
 
 
-def test_strangers_are_others_than_what_tests():
-    held = Holdout(blocks=0.2, block=2, sensors=0.1, strangers=0.1).cells(READ)
-    assert set(held) == {"held_blocks", "held_sensors", "strangers"}
+def test_calibration_cells_are_others_than_what_tests():
+    held = Holdout(blocks=0.2, block=2, sensors=0.1, calibration=0.1).cells(READ)
+    assert set(held) == {"held_blocks", "held_sensors", "calibration_cells"}
     assert np.sum([mask.astype(int) for mask in held.values()], axis=0).max() == 1
-    assert not (held["strangers"] & ~READ).any()
+    assert not (held["calibration_cells"] & ~READ).any()
     free = READ & ~held["held_blocks"] & ~held["held_sensors"]
-    assert held["strangers"].sum() == round(0.1 * free.sum())
+    assert held["calibration_cells"].sum() == round(0.1 * free.sum())
     without = Holdout(blocks=0.2, block=2, sensors=0.1).cells(READ)
     assert (without["held_sensors"] == held["held_sensors"]).all()
 
@@ -80,3 +82,11 @@ def test_shares_that_leave_nothing_are_refused():
         Holdout(sensors=0.5).cells(np.eye(1, dtype=bool))
     with pytest.raises(SolidError, match="leaves none"):
         Holdout(blocks=0.5, block=9).cells(np.ones((4, 4), dtype=bool) & (np.arange(4) < 1))
+
+
+def test_a_store_written_under_the_former_name_shows_its_calibration_cells(tmp_path):
+    mask = np.array([[True, False]])
+    example = Example(np.array([0]), np.ones(1), np.array([1]), np.ones(1), 1, "train", 0.0, 1.0)
+    store = write_pairs(tmp_path / "pairs", Grid((1, 2)), ("u",), [example], held={"strangers": mask})
+    assert list(store.held) == ["calibration_cells"]
+    assert (store.held["calibration_cells"] == mask).all()

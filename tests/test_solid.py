@@ -156,7 +156,7 @@ def test_laws_become_narrower_only_as_far_as_both_halves_of_the_targets_ask(halv
     assert stretch_asked_by(latents.abs().flatten().numpy()) == pytest.approx(expected, abs=0.03)
 
 
-def test_few_strangers_ask_for_what_holds_90_percent_at_a_cell_that_was_not_among_them():
+def test_few_calibration_cells_ask_for_what_holds_90_percent_at_a_cell_that_was_not_among_them():
     """Cells of different scale: over many draws of six of them, new cells are held as often as promised."""
     generator = numpy_generator(0, "strangers")
     others = np.exp(0.5 * generator.standard_normal(2000))

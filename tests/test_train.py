@@ -24,7 +24,7 @@ from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.run import load_run
 from solidfield.training.batches import batch_of_step, rows_of_step
-from solidfield.training.budget import LEAST, SKIP, Pace
+from solidfield.training.budget import LEAST, SKIP, Budget
 from solidfield.training.loop import Progress, train
 from solidfield.training.optimise import learning_rate, update_average
 
@@ -257,19 +257,19 @@ def test_a_budget_of_minutes_becomes_a_number_of_steps(monkeypatch: pytest.Monke
     """Steps of 1 s, validations of 10 s every 20, checkpoints of 2 s every 4: a step costs 2 s in all."""
     now = [100.0]
     monkeypatch.setattr(solidfield.training.budget.time, "perf_counter", lambda: now[0])
-    pace = Pace(tiny.tiny_config(minutes=10.0, validate_every=20, checkpoint_every=4))
+    budget = Budget(tiny.tiny_config(minutes=10.0, validate_every=20, checkpoint_every=4))
     steps = 0
-    while not pace.known():
+    while not budget.known():
         now[0] += 9.0 if steps < SKIP else 1.0  # the first steps are slow and do not count
-        pace.stepped()
+        budget.stepped()
         steps += 1
     assert steps == max(SKIP + LEAST, SKIP + 30)  # 5 % of ten minutes
     for kind, cost in (("validation", 10.0), ("checkpoint", 2.0)):
-        with pace.aside(kind):
+        with budget.aside(kind):
             now[0] += cost
     spent = SKIP * 9.0 + 30 + 12
-    assert pace.step_seconds == pytest.approx(1.0)
-    assert pace.total(steps) == steps + int((600 - spent - 12) / 2)
+    assert budget.step_seconds == pytest.approx(1.0)
+    assert budget.total(steps) == steps + int((600 - spent - 12) / 2)
 
 
 def test_the_number_of_steps_is_fixed_once_and_the_cosine_ends_there(store: PairStore, run: Path) -> None:

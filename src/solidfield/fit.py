@@ -32,7 +32,7 @@ from .training.loop import train
 
 SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
 SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts
-MANY_CELLS, STRANGERS = 40, 0.1  # from so many cells with readings on, such a share is met in validation only
+MANY_CELLS, CALIBRATION = 40, 0.1  # from so many cells with readings on, such a share is met in validation only
 
 
 def fit(
@@ -76,7 +76,7 @@ def fit(
         covariates=covariates,
         say=say,
     )
-    config = told_errors(store, config)
+    config = with_reading_error(store, config)
     train(build_for(store, config), store, out, config.train, config.model.options)
     return load(out)
 
@@ -131,7 +131,7 @@ def _skewness(values: np.ndarray) -> float:
 
 
 def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in words, where there is something to say
-    """Days where the record has enough of them, shorter stretches of a shorter record; strangers among many cells."""
+    """Days where the record has enough of them, shorter stretches of a shorter record; calibration cells among many."""
     hours = float((frames.times[-1] - frames.times[0]) / np.timedelta64(1, "h"))
     cells = int(np.isfinite(frames.values).any((0, 1)).sum())
     holdout, reasons = Holdout(), []
@@ -142,16 +142,16 @@ def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in 
             f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
         )
     if cells >= MANY_CELLS and (frames.grid.cells - cells) > 0:
-        holdout = replace(holdout, strangers=STRANGERS)
+        holdout = replace(holdout, calibration=CALIBRATION)
         reasons.append(
-            f"{cells} cells have readings: {round(STRANGERS * cells)} are kept back to learn how wide to be where "
+            f"{cells} cells have readings: {round(CALIBRATION * cells)} are kept back to learn how wide to be where "
             "there are none"
         )
     return holdout, reasons
 
 
-def told_errors(store: PairStore, config: Config) -> Config:
-    """The configuration with the readings' error as the store knows it, for a model that can use it and was not told.
+def with_reading_error(store: PairStore, config: Config) -> Config:
+    """The configuration with `obs_std` set to the store's error of a reading, unless it is given or the model has none.
 
     The error of a cell is what readings of one cell and time differ by (`readings/frames.py`).
     """

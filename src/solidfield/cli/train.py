@@ -12,7 +12,7 @@ import xarray as xr
 
 from ..config import Config, load_config
 from ..errors import SolidError
-from ..fit import build_for, choose_holdout, pair_frames, refuse_run, told_errors
+from ..fit import build_for, choose_holdout, pair_frames, refuse_run, with_reading_error
 from ..pairs.covariates import Covariates
 from ..pairs.frames import as_frames
 from ..pairs.store import PairStore, is_pairs, open_pairs
@@ -60,7 +60,10 @@ def train(
     hold_days: Annotated[int | None, typer.Option(help="Every so many days one tests; 0: none.")] = None,
     hold_sensors: Annotated[float | None, typer.Option(help="Share of the cells with readings held out.")] = None,
     hold_blocks: Annotated[float | None, typer.Option(help="Share of the map held out in blocks.")] = None,
-    hold_strangers: Annotated[float | None, typer.Option(help="Share kept back to calibrate unread cells.")] = None,
+    hold_calibration: Annotated[
+        float | None,
+        typer.Option("--hold-calibration", "--hold-strangers", help="Share kept back to calibrate unread cells."),
+    ] = None,
     calendar: Annotated[str | None, typer.Option(help="hour,weekday,season; the first two by default.")] = None,
     no_calendar: Annotated[bool, typer.Option("--no-calendar", help="Do not tell the time.")] = False,
     history: Annotated[float | None, typer.Option(help="Hours to look back on each cell's last reading.")] = None,
@@ -100,7 +103,7 @@ def train(
         "above": drop_above,
     }
     pairing = {"transform": transform, "offset": offset, "leads": tuple(lead) if lead else None}
-    holding = {"days": hold_days, "sensors": hold_sensors, "blocks": hold_blocks, "strangers": hold_strangers}
+    holding = {"days": hold_days, "sensors": hold_sensors, "blocks": hold_blocks, "calibration": hold_calibration}
     telling = {
         "calendar": () if no_calendar else tuple(calendar.split(",")) if calendar else None,
         "history": 0.0 if no_history else history,
@@ -186,7 +189,7 @@ def open_fields(path: Path | None) -> xr.Dataset | None:
 
 def run_training(store: PairStore, out: Path, config: Config, resume: bool = False, quiet: bool = False) -> TrainResult:
     """Build the model of the configuration and train it, with a live bar."""
-    config = told_errors(store, config)
+    config = with_reading_error(store, config)
     model = build_for(store, config)
     about = f"{model.label()}, {model.parameter_count() / 1e6:.2g} M parameters"
     with show.progress("training", about, quiet) as update:

@@ -16,7 +16,7 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
   no bound, and its gradient would drown all others;
 - z is stretched as held-out targets ask: a network that saw few days is too sure of new ones, coordinates and history
-  make it too sure of cells it never met (`Holdout.strangers` keeps some, each judged by what the others ask for), and
+  make it too sure of cells it never met (`Holdout.calibration` keeps some, each judged by what the others ask for), and
   hidden sensors make it a little unsure;
 - what tells of position is silent until learned (`queries.py`);
 - in a rollout the noise lasts from step to step as the latents of held-out targets do (`memory`): where sensors leave a

@@ -6,7 +6,7 @@ target.
 
 A pair is of its target's split (`holdout.py`), and is made only if its source's frame may be seen there: a training
 target has training sources and a history of training frames, a test target may look back on everything before it.
-Held cells are targets of test pairs and nothing else, strangers of validation pairs and nothing else.
+Held cells are targets of test pairs and nothing else, calibration cells of validation pairs and nothing else.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ def _moving(
 
 def _shown(seen: np.ndarray, free: np.ndarray, held: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """By split, the readings that its targets show; what trains is also what sources show."""
-    strange = held.get("strangers", np.zeros(seen.shape[2:], dtype=bool))
-    return {"train": free, "validation": free | (seen & strange), "test": seen & ~strange}
+    calibration = held.get("calibration_cells", np.zeros(seen.shape[2:], dtype=bool))
+    return {"train": free, "validation": free | (seen & calibration), "test": seen & ~calibration}
 
 
 def _examples(

@@ -2,8 +2,9 @@
 
 Day n counts from 1 January 2023 in a local zone; it tests where n mod `days` = `day_offset`, validates where
 n mod `validation_days` = `validation_offset`, and trains otherwise. A held cell is never a source, and a target only of
-test examples: what is scored there was seen by nothing that was trained or conditioned on. A stranger is the same for
-validation: a target of validation examples alone, it tells how wide a law must be where nothing was ever read.
+test examples: what is scored there was seen by nothing that was trained or conditioned on. A calibration
+cell is the same for validation: a target of validation examples alone, it tells how wide a law must be where nothing
+was ever read.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class Holdout:
     sensors: float = 0.0  # share of the cells with readings that are held for ever
     blocks: float = 0.0  # share of the map, in blocks that hold readings, that is held for ever
     block: int = 3  # side of a block in cells
-    strangers: float = 0.0  # share of the cells with readings that only validation targets show
+    calibration: float = 0.0  # share of the cells with readings that only validation targets show
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("sensors", "blocks", "strangers"):
+        for name in ("sensors", "blocks", "calibration"):
             if not 0 <= getattr(self, name) < 1:
                 raise SolidError(f"holdout {name} = {getattr(self, name)} is a share; give 0 or more and less than 1")
         if min(self.days, self.validation_days) < 0 or 1 in (self.days, self.validation_days):
@@ -60,28 +61,32 @@ class Holdout:
         """Which split each frame belongs to."""
         since = local(times, self.timezone or "UTC") - FIRST_DAY
         number = np.floor(since / pd.Timedelta(hours=self.hours)).to_numpy().astype(np.int64)
-        letters = np.full(len(times), "train", dtype="<U10")
+        splits = np.full(len(times), "train", dtype="<U10")
         if self.validation_days:
-            letters[number % self.validation_days == self.validation_offset % self.validation_days] = "validation"
+            splits[number % self.validation_days == self.validation_offset % self.validation_days] = "validation"
         if self.days:
-            letters[number % self.days == self.day_offset % self.days] = "test"
-        return letters
+            splits[number % self.days == self.day_offset % self.days] = "test"
+        return splits
 
     def cells(
         self,
         read: np.ndarray,  # (H, W) bool: cells that ever had a reading
-    ) -> dict[str, np.ndarray]:  # held_sensors, held_blocks, strangers: (H, W) bool, disjoint; only what is asked for
-        """The cells that are held for ever."""
+    ) -> dict[str, np.ndarray]:  # held_sensors, held_blocks, calibration_cells: (H, W) bool
+        """The cells that are held for ever: disjoint kinds, of which only those asked for are there."""
         held: dict[str, np.ndarray] = {}
         blocks = np.zeros_like(read)
         if self.blocks > 0:
             blocks = _some_blocks(read, self.blocks, self.block, numpy_generator(self.seed, "held blocks"))
             held["held_blocks"] = blocks
         free = read & ~blocks
-        for name, share in (("held sensors", self.sensors), ("strangers", self.strangers)):
+        # The last word is the key of the draw, older than the name: a seed goes on holding the cells it always held.
+        for name, share, word in (
+            ("held_sensors", self.sensors, "held sensors"),
+            ("calibration_cells", self.calibration, "strangers"),
+        ):
             if share > 0:
-                chosen = _some_cells(free, share, numpy_generator(self.seed, name))
-                held[name.replace(" ", "_")], free = chosen, free & ~chosen
+                held[name] = _some_cells(free, share, numpy_generator(self.seed, word))
+                free = free & ~held[name]
         return held
 
 

@@ -48,7 +48,8 @@ COLUMNS = {
     "split": "|i1",
 }
 # (H, W) bool: never sources; targets of test examples only, of validation examples only
-HELD = ("held_sensors", "held_blocks", "strangers")
+HELD = ("held_sensors", "held_blocks", "calibration_cells")
+FORMER = {"strangers": "calibration_cells"}  # names of held cells in older stores
 Indices = Sequence[int] | np.ndarray
 
 
@@ -244,7 +245,8 @@ class PairStore:
     @cached_property
     def held(self) -> dict[str, np.ndarray]:  # name -> (H, W) bool, of HELD
         """Cells that no source and no training example has ever seen."""
-        return {name: self._array(name) for name in HELD if name in self.attributes["checksums"]}
+        stored = [name for name in (*HELD, *FORMER) if name in self.attributes["checksums"]]
+        return {FORMER.get(name, name): self._array(name) for name in stored}
 
     @cached_property
     def channels(self) -> Channels | None:

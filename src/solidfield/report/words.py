@@ -11,7 +11,7 @@ REGIONS = {
     "unseen": "cells not read in the source",
     "held_sensors": "held-out sensors",
     "held_blocks": "held-out blocks",
-    "strangers": "cells kept to learn how wide to be where nothing was read",
+    "calibration_cells": "cells kept to learn how wide to be where nothing was read",
     "held_days": "new days at known places",
     "never_supervised": "cells that no training target taught",
 }

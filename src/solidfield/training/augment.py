@@ -3,7 +3,7 @@
 `roll` moves a whole example along a periodic axis by a multiple of the step under which the world is
 invariant (any number of cells where nothing depends on position, a period of the forcing where something
 does). `thin` hides sensors from the source, so that one model serves many densities and does not learn
-fixed masks by heart; the target is left alone. `forget` hides the past of cells, too. All randomness is the
+fixed masks by heart; the target is left alone. `hide_history` hides the past of cells, too. All randomness is the
 generator's, drawn on the CPU so that devices agree.
 """
 
@@ -100,11 +100,11 @@ def hide(pair: Pair, probability: float, most: float, generator: torch.Generator
     known = hidden & (source.lead == 0)[:, None, None, None]
     values = torch.where(known, pair.source.values, pair.target.values)
     if past:
-        source = forget(source, hidden.any(dim=1), most, past, generator)
+        source = hide_history(source, hidden.any(dim=1), most, past, generator)
     return Pair(source, Target.of(values, pair.target.mask | known))
 
 
-def forget(
+def hide_history(
     source: Source,
     hidden: Tensor,  # (B, H, W) bool: cells whose reading was hidden
     most: float,

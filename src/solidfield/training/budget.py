@@ -1,4 +1,4 @@
-"""The clock of a training run: how fast it goes, how long it will take, how many steps fit into a budget of
+"""The time budget of a training run: how fast it goes, how long it will take, how many steps fit into a budget of
 minutes. The clock is the wall's, or counts the seconds this process spends computing (`clock = "cpu"`), so that
 budgets mean the same on a busy machine.
 
@@ -19,7 +19,7 @@ LEAST = 5  # steps it must hold ...
 SHARE = 0.05  # ... and the share of the budget it takes before the number of steps is fixed
 
 
-class Pace:
+class Budget:
     def __init__(self, config: TrainConfig):
         self.config = config
         self.now = time.process_time if config.clock == "cpu" else time.perf_counter

@@ -6,7 +6,7 @@ one's weights are kept.
 
 Every draw is a function of (seed, step, rank) and the learning rate one of the step, so the state after n
 steps is, too: a run that was killed and resumed ends with the same bits. `minutes` fixes the number of steps
-once, when the speed is known (`pace.py`), and records it; from there on such a run is as repeatable as any
+once, when the speed is known (`budget.py`), and records it; from there on such a run is as repeatable as any
 other.
 """
 
@@ -34,7 +34,7 @@ from ..forecast import Fitted, Forecaster
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from .batches import batch_of_step
-from .budget import Pace
+from .budget import Budget
 from .optimise import adamw, descend, learning_rate, moments, restore_moments, update_average
 from .processes import by_first, launch, repeatable
 from .validation import total_crps, validation_examples
@@ -155,12 +155,12 @@ def _check(model: Forecaster, store: PairStore, config: TrainConfig) -> None:
 
 def _fit(session: Session, model: Fitted) -> tuple[TrainResult, Mapping[str, Tensor]]:
     """One call instead of a loop, saved the same way; there is nothing to resume but to fit again."""
-    pace = Pace(session.config)
+    budget = Budget(session.config)
     model.fit(_batches(session, session.store.split("train")))
     crps = _validate(session, model.eval())
-    line = {"step": 0, "validation_crps": crps, "seconds": round(pace.seconds, 3)}
+    line = {"step": 0, "validation_crps": crps, "seconds": round(budget.seconds, 3)}
     by_first(session.fabric, folder.log, session.run, line)
-    return TrainResult(session.run, 0, "fitted", crps, 0, pace.seconds), model.state_dict()
+    return TrainResult(session.run, 0, "fitted", crps, 0, budget.seconds), model.state_dict()
 
 
 def prepare(
@@ -203,7 +203,7 @@ def _loop(
     session: Session, model: Forecaster, report: Callable[[Progress], None] | None, ready: bool
 ) -> tuple[TrainResult, Mapping[str, Tensor]]:
     fabric, store, config, run = session.fabric, session.store, session.config, session.run
-    pace, saved = Pace(config), load_state(run / folder.STATE)
+    budget, saved = Budget(config), load_state(run / folder.STATE)
     if saved is None and not ready:
         prepare(model, store, session.scaling, config.batch, fabric.device)
     average = copy.deepcopy(model).eval().requires_grad_(False)
@@ -217,7 +217,7 @@ def _loop(
         restore_moments(objectives, optimisers, state.tensors["optimiser"])
         best = {name: tensor.to(fabric.device) for name, tensor in state.tensors["best"].items()}
         counters = Counters(**state.counters["counters"])
-        pace.before = counters.seconds
+        budget.before = counters.seconds
         fabric.strategy.precision.load_state_dict(state.counters["precision"])
     fabric.barrier()  # all have read before the first writes
 
@@ -258,36 +258,36 @@ def _loop(
             loss = seen[-1][0][0]
             update_average(average, model, step, config.ema)
             step += 1
-            pace.stepped()
+            budget.stepped()
 
             last = step == total
             due = last or step % config.validate_every == 0
             if due:
-                with pace.aside("validation"):
+                with budget.aside("validation"):
                     counters.crps = _validate(session, average)
                 if counters.crps is not None:
                     counters.stale += 1
                     if counters.best_crps is None or counters.crps < counters.best_crps:
                         counters.best_crps, counters.best_step, counters.stale = counters.crps, step, 0
                         best = {name: tensor.clone() for name, tensor in average.state_dict().items()}
-            counters.seconds = pace.seconds
+            counters.seconds = budget.seconds
             if due or step % LOG_EVERY == 0:
-                line = _line(step, [o.name for o in objectives], seen, rate, pace)
+                line = _line(step, [o.name for o in objectives], seen, rate, budget)
                 by_first(fabric, folder.log, run, line | ({"validation_crps": counters.crps} if due else {}))
                 seen = []
 
-            measured = total is None and by_first(fabric, pace.known)
+            measured = total is None and by_first(fabric, budget.known)
             if measured and not due:
-                with pace.aside("validation"):
+                with budget.aside("validation"):
                     _validate(session, average)  # only to know what it costs
             if last or measured or step % config.checkpoint_every == 0 or exhausted():
-                with pace.aside("checkpoint"):
+                with budget.aside("checkpoint"):
                     checkpoint()
             if measured:
-                total = by_first(fabric, pace.total, step)
+                total = by_first(fabric, budget.total, step)
                 by_first(fabric, folder.fix_total, run, total)
             if report is not None and fabric.global_rank == 0:
-                report(Progress(step, total, loss, counters.crps, pace.speed, pace.left(step, total)))
+                report(Progress(step, total, loss, counters.crps, budget.speed, budget.left(step, total)))
 
     stopped, kept = "patience" if exhausted() else "finished", counters.best_step if best else step
     result = TrainResult(run, step, stopped, counters.best_crps, kept, counters.seconds)
@@ -310,12 +310,12 @@ def _line(
     names: list[str],  # of the objectives
     seen: list[list[tuple[float, float]]],  # for each step since the last line and each objective: loss, norm
     rate: float,
-    pace: Pace,
+    budget: Budget,
 ) -> dict[str, Any]:
     """A line of the log: means since the last one; objectives after the first carry their names."""
     line: dict[str, Any] = {"step": step}
     for place, (loss, norm) in enumerate(np.mean(seen, axis=0).tolist()):
         suffix = f"_{names[place]}" if place else ""
         line |= {f"loss{suffix}": loss, f"grad_norm{suffix}": norm}
-    speed = round(pace.speed, 3)
-    return line | {"lr": rate, "examples_per_second": speed, "seconds": round(pace.seconds, 3)}
+    speed = round(budget.speed, 3)
+    return line | {"lr": rate, "examples_per_second": speed, "seconds": round(budget.seconds, 3)}

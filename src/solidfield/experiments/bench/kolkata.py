@@ -30,7 +30,7 @@ from .real_brief import in_brief, part_of
 MODELS = ("solid", "unet", "kriging", "persistence", "climatology", "nearest")
 AT_SENSORS = ("solid", "kriging")
 DAYS = Holdout(timezone=TIMEZONE)
-PARTS = {"held-out days": DAYS, "held-out sensors": replace(DAYS, sensors=0.1, strangers=0.1)}
+PARTS = {"held-out days": DAYS, "held-out sensors": replace(DAYS, sensors=0.1, calibration=0.1)}
 WITHOUT = {"without calendar": Covariates(calendar=()), "without history": Covariates(history=0.0)}
 MAIN = {"held-out sensors": "held_sensors"}  # else all
 
