@@ -32,7 +32,7 @@ from solidfield.experiments.studies.measure import last_quarter_gain, measure
 from solidfield.experiments.studies.run import chosen, run_cells
 from solidfield.experiments.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale
 from solidfield.models import MODELS, THE_NINE
-from solidfield.pairs.part import Part
+from solidfield.pairs.store import PairStore
 from solidfield.worlds import write_truth
 
 HERE = random(0.10)
@@ -178,7 +178,7 @@ def test_a_part_has_the_first_training_trajectories_and_all_others(studied):
     work, _, _ = studied
     cell = make(SMOKE, "solid", HERE)
     store = pairs_of(cell, truth_of(cell, work), work)
-    part = Part(store.path, 0.25)
+    part = PairStore(store.path, 0.25)
     kept, every = (np.unique(s.columns["trajectory"][s.split("train")]) for s in (part, store))
     assert kept.tolist() == every[: round(0.25 * len(every))].tolist()
     assert part.split("test").tolist() == store.split("test").tolist()

@@ -55,6 +55,11 @@ class Grid:
     def cells(self) -> int:
         return self.shape[0] * self.shape[1]
 
+    @property
+    def inside(self) -> np.ndarray:  # (H, W) bool
+        """The cells that count: the domain, or all of them."""
+        return np.ones(self.shape, dtype=bool) if self.domain is None else self.domain
+
     def with_domain(self, domain: np.ndarray | None) -> Grid:
         return replace(self, domain=domain)
 

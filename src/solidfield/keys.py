@@ -1,13 +1,19 @@
 """Randomness as an argument: every draw is a pure function of a key such as (seed, "mask", index).
 
 A key is hashed to a seed, so draws are the same in every process, at every batch size, and in any order; changing one
-part of the key gives an independent stream. Nothing in solidfield reads global random state.
+part of the key gives an independent stream. Nothing in solidfield reads global random state. Where a few of many
+will do and no dice are needed, `evenly` picks them.
 """
 
+from __future__ import annotations
+
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 KeyPart = int | str
 
@@ -29,4 +35,15 @@ def numpy_generator(*parts: KeyPart) -> np.random.Generator:
 
 def torch_generator(*parts: KeyPart) -> torch.Generator:
     """A CPU torch generator for this key alone; draws are moved to a device afterwards, so devices agree."""
+    import torch  # not needed to read tables, and slow to load
+
     return torch.Generator().manual_seed(key(*parts))
+
+
+def evenly(items: np.ndarray, count: int) -> np.ndarray:  # (n, ...) -> (min(n, count), ...)
+    """At most `count` items at equal distances, the first and the last among them.
+
+    >>> evenly(np.arange(10), 4)
+    array([0, 3, 6, 9])
+    """
+    return items[np.linspace(0, len(items) - 1, min(len(items), count)).round().astype(int)]

@@ -13,6 +13,7 @@ from ..clock import instant
 from ..config import PredictConfig, load_config
 from ..engine import Engine
 from ..errors import SolidError
+from ..keys import evenly
 from ..pairs.store import PairStore, is_pairs, open_pairs
 from ..prediction.ask import exceedance, variables_of
 from ..prediction.context import read_new
@@ -172,8 +173,7 @@ def choose_scenes(store: PairStore, split: str, config: PredictConfig, lead: int
     indices = indices[store.columns["frame_target"][indices] <= last]
     if len(indices) == 0:
         raise SolidError(f"no scene of {store.path} has {config.steps} leads of truth after it; ask for fewer steps")
-    count = min(len(indices), config.scenes or len(indices))
-    return indices[np.linspace(0, len(indices) - 1, count).round().astype(int)]
+    return evenly(indices, config.scenes or len(indices))
 
 
 def _last_frame(store: PairStore, steps: int) -> int:

@@ -135,7 +135,6 @@ def fit_recipe(
     readings: Scaling,  # of the training readings
 ) -> tuple[Recipe, np.ndarray]:  # and the static fields (S, H, W) float32
     """Statistics over the domain's cells and the training frames."""
-    count = np.ones(grid.shape, dtype=bool) if grid.domain is None else grid.domain
     static, dynamic = (xr.Dataset() if fields is None else fields for fields in (chosen.static, chosen.dynamic))
     still = {str(name): on_grid(static[name], grid) for name in static}
     moving = {str(name): _at(dynamic, str(name), grid, times) for name in dynamic}
@@ -147,8 +146,8 @@ def fit_recipe(
         history=chosen.history,
         fade=chosen.fade,
         readings=readings.as_dict(),
-        static={name: _statistics(name, field[count]) for name, field in still.items()},
-        dynamic={name: _statistics(name, field[:, count]) for name, field in moving.items()},
+        static={name: _statistics(name, field[grid.inside]) for name, field in still.items()},
+        dynamic={name: _statistics(name, field[:, grid.inside]) for name, field in moving.items()},
     )
     fields = [_standard(field, *recipe.static[name]) for name, field in still.items()]
     return recipe, np.stack(fields) if fields else np.zeros((0, *grid.shape), np.float32)

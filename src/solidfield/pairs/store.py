@@ -195,9 +195,9 @@ def is_pairs(path: str | Path) -> bool:
     return kind_of(Path(path)) == KIND
 
 
-def open_pairs(path: str | Path) -> PairStore:
+def open_pairs(path: str | Path, share: float = 1.0) -> PairStore:
     """Open a pair store and load its readings into memory, 8 bytes a reading."""
-    store = PairStore(Path(path))
+    store = PairStore(Path(path), share)
     store.load()
     return store
 
@@ -205,8 +205,12 @@ def open_pairs(path: str | Path) -> PairStore:
 class PairStore:
     """Sparse pairs, in memory from the first use on (dense fields of a leaking store only if asked for)."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(
+        self,
+        path: Path,
+        share: float = 1.0,  # of the training trajectories, the first: what would be learned from less?
+    ):
+        self.path, self.share = path, share
         self.attributes = read_label(path, KIND, VERSION)
         try:
             domain = self._array("domain") if "domain" in self.attributes["checksums"] else None
@@ -236,7 +240,8 @@ class PairStore:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the metadata, which holds the checksum of every array."""
-        return hashlib.sha256(json.dumps(self.attributes, sort_keys=True).encode()).hexdigest()
+        whole = hashlib.sha256(json.dumps(self.attributes, sort_keys=True).encode()).hexdigest()
+        return whole if self.share == 1 else hashlib.sha256(f"{whole}, first {self.share:g}".encode()).hexdigest()
 
     def spec(self) -> Spec:
         """What a model must know to be built for these pairs."""
@@ -291,7 +296,15 @@ class PairStore:
         indices = np.flatnonzero(self.columns["split"] == SPLITS.index(name))
         if len(indices) == 0:
             raise SolidError(f"split '{name}' of {self.path} is empty; observe with a larger share or more frames")
-        return indices
+        if name != "train" or self.share == 1:
+            return indices
+        trajectory = self.columns["trajectory"][indices]
+        every = np.unique(trajectory)
+        return indices[trajectory <= every[max(1, round(self.share * len(every))) - 1]]
+
+    def first(self, share: float) -> PairStore:
+        """The same pairs with the first share of the training trajectories."""
+        return self if share == self.share else open_pairs(self.path, share)
 
     def readings_of(
         self, side: str, indices: Indices

@@ -39,7 +39,7 @@ def maps(
     if seen.shape != (H, W):
         raise SolidError(f"mask {seen.shape} does not fit maps of {H} x {W} cells; give the mask of the same scene")
     place = grid or Grid((H, W))
-    inside = np.ones((H, W), dtype=bool) if place.domain is None else place.domain
+    inside = place.inside
     mean = x.mean(axis=0, dtype=np.float64)
     fields = {"observations": np.where(seen, to_floats(readings), np.nan)}
     sizes: dict[str, np.ndarray] = {}
@@ -93,7 +93,7 @@ def scene(
 ) -> Figure:
     """What was given, what was predicted, what was then read; below, spread, error at the readings, exceedance."""
     x, seen, known = to_floats(ensemble), to_floats(given), to_floats(later)
-    inside = np.ones(grid.shape, dtype=bool) if grid.domain is None else grid.domain
+    inside = grid.inside
     mean = np.where(inside, x.mean(axis=0, dtype=np.float64), np.nan)
     fields = {"readings given": seen, "predicted mean": mean, "read in fact (held out)": known}
     sizes = {"error at the held-out readings": np.abs(mean - known)}
@@ -132,7 +132,7 @@ def taught(
     title: str = "",
 ) -> Figure:
     """Where training readings taught the model, where some were kept from it, and where there never were any."""
-    inside = np.ones(grid.shape, dtype=bool) if grid.domain is None else grid.domain
+    inside = grid.inside
     kinds = {"taught by readings": inside & ~never_supervised, "never taught": inside & never_supervised}
     kinds |= {name: inside & mask for name, mask in held.items()}
     values = np.full(grid.shape, np.nan)

@@ -82,7 +82,7 @@ def _has_instants(frames: xr.DataArray | np.ndarray) -> TypeGuard[xr.DataArray]:
 
 
 def _domain(run: LoadedRun) -> np.ndarray:  # (H, W) bool
-    return np.ones(run.grid.shape, dtype=bool) if run.grid.domain is None else run.grid.domain
+    return run.grid.inside
 
 
 def _check_grid(frames: Frames, run: LoadedRun) -> None:

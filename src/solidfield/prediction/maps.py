@@ -61,7 +61,7 @@ def to_dataset(
         (never_supervised if by_variable else never_supervised[0]).astype(np.int8),
         {"long_name": "no training target ever lay here: the map is extrapolated"},
     )
-    domain = np.ones(grid.shape, np.int8) if grid.domain is None else grid.domain.astype(np.int8)
+    domain = grid.inside.astype(np.int8)
     data["domain"] = ((y, x), domain, {"long_name": "cells that count"})
     coordinates: dict[str, Any] = {
         "init_time": init_time,

@@ -21,6 +21,7 @@ from scipy import stats
 
 from ..errors import SolidError
 from ..grid import Grid
+from ..keys import evenly
 from ..pairs.frames import Frames, as_frames
 from ..prediction.context import frames_for, query
 from ..prediction.ensemble import draw
@@ -113,7 +114,7 @@ def _panel(given: Frames, transform: str, most: int, least: int) -> Panel:
     if len(full) == 0:
         raise SolidError(f"no frame of '{name}' holds three readings at once; grid with a longer step")
     count = min(most, max(LEAST, int(WORK / np.isfinite(value[full]).sum(1).max() ** 3)), len(full))
-    chosen = full[np.unique(np.linspace(0, len(full) - 1, count).round().astype(int))]
+    chosen = evenly(full, count)
     enough = np.isfinite(value[chosen]).sum(0) >= min(least, LEAST // 2)
     if enough.sum() < SENSORS:
         raise SolidError(f"too few readings of '{name}' fall into the {count} frames judged; raise --most")

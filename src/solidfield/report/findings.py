@@ -131,7 +131,7 @@ def _beyond(store: PairStore, held: Held) -> dict[str, Any]:
 
 
 def _map(run: LoadedRun, store: PairStore) -> dict[str, Any]:
-    inside = np.ones(store.grid.shape, dtype=bool) if store.grid.domain is None else store.grid.domain
+    inside = store.grid.inside
     never = run.never_supervised.numpy() & inside
     return {
         "cells": int(inside.sum()),

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import SolidError
 from ..grid import Grid
+from ..keys import evenly
 from ..pairs.store import PairStore
 from ..readings.cells import DEGREE
 from ..theory.distance import distances_to_sensor
@@ -56,8 +57,7 @@ def choose_examples(store: PairStore, lead: int, scenes: int | None = None) -> n
     if len(test) == 0:
         raise SolidError(f"{store.path} has no test example of lead {lead}; hold some days out, or judge another lead")
     order = np.lexsort((store.columns["time_target"][test], store.columns["trajectory"][test]))
-    count = len(test) if scenes is None else min(scenes, len(test))
-    return test[order][np.linspace(0, len(test) - 1, count).round().astype(int)]
+    return evenly(test[order], len(test) if scenes is None else scenes)
 
 
 def held_readings(
@@ -136,7 +136,7 @@ def source_masks(store: PairStore, examples: np.ndarray) -> np.ndarray:  # (N, C
 
 def share_beyond(store: PairStore, examples: np.ndarray, limit: float) -> float:
     """How much of the map lies farther from every sensor than the farthest reading that was scored."""
-    few = examples[np.linspace(0, len(examples) - 1, min(len(examples), REACH_SCENES)).astype(int)]
-    inside = np.ones(store.grid.shape, dtype=bool) if store.grid.domain is None else store.grid.domain
+    few = evenly(examples, REACH_SCENES)
+    inside = store.grid.inside
     away = distances_to_sensor(source_masks(store, few), lengths(store.grid)[0], store.grid.periodic)
     return float((away[:, inside] > limit).mean())

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SolidError
+from ..keys import evenly
 from ..pairs.store import PairStore
 from ..prediction.context import example_query
 from ..run import LoadedRun
@@ -45,8 +46,7 @@ def judge_rolled(
             f"{store.path} has no {steps} test examples in a row, so nothing tells what is true {steps} steps ahead; "
             "judge fewer steps, or hold longer stretches out"
         )
-    count = min(SCENES if scenes is None else scenes, len(rows))
-    chosen = rows[np.linspace(0, len(rows) - 1, count).round().astype(int)]
+    chosen = evenly(rows, SCENES if scenes is None else scenes)
     never = run.never_supervised.numpy()
     held = [held_readings(store, chosen[:, step], never, sources=chosen[:, 0]) for step in range(steps)]
     first, query = chosen[:, 0], lambda few: example_query(run, store, few, steps)
@@ -72,7 +72,7 @@ def judge_rolled(
         )
     own = models[0].name
     return {
-        "scenes": count,
+        "scenes": len(chosen),
         "scenes_in_all": len(rows),
         "memory": run.model.memory,
         "variables": [  # with readings at every step

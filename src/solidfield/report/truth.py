@@ -19,6 +19,7 @@ import xarray as xr
 from ..clock import from_seconds, local
 from ..errors import SolidError
 from ..forecast import Fitted, Spec
+from ..keys import evenly
 from ..models import build
 from ..pairs.holdout import FIRST_DAY
 from ..pairs.scaling import Scaling
@@ -144,7 +145,7 @@ def fit_rival(name: str, store: PairStore, scaling: Scaling) -> Fitted:
     if not isinstance(rival, Fitted):
         raise SolidError(f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}")
     train = store.split("train")
-    chosen = train[np.linspace(0, len(train) - 1, min(len(train), FIT_EXAMPLES)).astype(int)]
+    chosen = evenly(train, FIT_EXAMPLES)
     rival.fit(
         scaling.standardise(store.batch(chosen[start : start + FIT_BATCH]))
         for start in range(0, len(chosen), FIT_BATCH)

@@ -31,6 +31,7 @@ from ..disk import State, load_state, save_state
 from ..errors import SolidError
 from ..fields import Pair
 from ..forecast import Fitted, Forecaster
+from ..keys import evenly
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from .batches import batch_of_step
@@ -168,8 +169,7 @@ def prepare(
 ) -> None:
     """Give a new model training examples for what its loss starts from."""
     indices = store.split("train")
-    chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), PREPARE_EXAMPLES)).astype(int)]
-    model.prepare(_standardised(store, scaling, chosen, batch, device))
+    model.prepare(_standardised(store, scaling, evenly(indices, PREPARE_EXAMPLES), batch, device))
 
 
 def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -178,12 +178,10 @@ def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]
     model.load_state_dict(weights)
     split = "train" if session.held_out is None else "validation"
     indices = store.split(split)
-    chosen = indices[np.linspace(0, len(indices) - 1, min(len(indices), CONCLUDE_EXAMPLES)).astype(int)]
     never = folder.never_supervised(store, session.config).to(session.fabric.device)
-    earlier, later = store.followed(indices)
-    some = np.linspace(0, len(earlier) - 1, min(len(earlier), CONCLUDE_EXAMPLES)).astype(int)
-    followed = zip(_batches(session, earlier[some]), _batches(session, later[some]), strict=True)
-    model.eval().conclude(_batches(session, chosen), never, followed)
+    earlier, later = (_batches(session, evenly(rows, CONCLUDE_EXAMPLES)) for rows in store.followed(indices))
+    held_out = _batches(session, evenly(indices, CONCLUDE_EXAMPLES))
+    model.eval().conclude(held_out, never, zip(earlier, later, strict=True))
     return model.state_dict()
 
 

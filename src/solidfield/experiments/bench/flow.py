@@ -13,9 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ...pairs.part import part_of
+from ...keys import evenly
 from ...pairs.store import open_pairs
 from ...report.truth import RIVALS, Judge, rival_ensemble
 from ...training.loop import Progress
@@ -42,9 +40,9 @@ def run_flow(
     path = out / "pairs.zarr"
     if not path.exists():
         observe(truth, path, Scenario("random", 0.1, "instance"), validation=0.05, test=0.1, oracle=True)
-    store = part_of(open_pairs(path), share)
+    store = open_pairs(path, share)
     test = store.split("test")
-    chosen = test[np.linspace(0, len(test) - 1, scenes).round().astype(int)]
+    chosen = evenly(test, scenes)
     source = store.batch(chosen).source
     judge = Judge(store, chosen, truth)
     results: dict[str, Any] = {}

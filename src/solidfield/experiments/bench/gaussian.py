@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from ...keys import numpy_generator
+from ...keys import evenly, numpy_generator
 from ...pairs.store import open_pairs
 from ...scores.calibration import covered, ranks
 from ...scores.metrics import block_means, crps_map, energy_scores, roughness, select, spectrum
@@ -57,7 +57,7 @@ def run_gaussian(
             observe(truth, path, sensors, leads=(lead,), validation=0.05, test=scenes / trajectories, oracle=True)
         store = open_pairs(path)
         test = store.split("test")
-        chosen = test[np.linspace(0, len(test) - 1, scenes).round().astype(int)]
+        chosen = evenly(test, scenes)
         source = store.batch(chosen).source
         given = source.mask[:, 0].numpy()
         rows, frames = store.columns["trajectory"][chosen], store.columns["frame_target"][chosen]

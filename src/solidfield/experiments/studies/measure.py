@@ -25,7 +25,6 @@ from ...fields import Source
 from ...forecast import Fitted, Forecaster
 from ...keys import key
 from ...models import build, model_class
-from ...pairs.part import part_of
 from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
 from ...prediction.ensemble import draw
@@ -65,7 +64,7 @@ def measure(cell: Cell, work: Path, command: str, note: Note | None = None) -> d
 
 def _fitted(cell: Cell, store: PairStore, truth: Truth, chosen: np.ndarray) -> dict[str, Any]:
     """A closed form: fitted to the training examples and drawn."""
-    judge, part = Judge(store, chosen, truth), part_of(store, cell.share)
+    judge, part = Judge(store, chosen, truth), store.first(cell.share)
     start = time.process_time()
     ensemble = rival_ensemble(cell.model, part, judge.scaling, chosen, cell.scale.members, cell.seed)
     return {
@@ -81,7 +80,7 @@ def _trained(
 ) -> dict[str, Any]:
     folder = work / cell.scale.name / "runs" / cell.run
     with alone(folder.with_suffix(".lock")):
-        training, run = tuned(cell, part_of(store, cell.share), folder, note)
+        training, run = tuned(cell, store.first(cell.share), folder, note)
     stochastic, dear = type(run.model).stochastic, run.model.family == "diffusion"
     members = (cell.scale.dear_members if dear else cell.scale.members) if stochastic else 1
     source = store.batch(chosen).source

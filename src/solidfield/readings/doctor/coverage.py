@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...keys import evenly
 from ..cells import DEGREE, Cells, parse_every, plan_cells, plan_ticks
 from .places import Places
 from .reservoir import DAY, Kept
@@ -186,7 +187,7 @@ def common(kept: Kept, places: Places, candidate: Candidate, geographic: bool, v
     position = np.stack(np.divmod(where, candidate.shape[1]), 1) * unit  # (n, 2)
     nearest, products, distances, squares = [], [], [], []
     filled = np.unique(at)
-    for f in filled[np.unique(np.linspace(0, len(filled) - 1, min(FRAMES, len(filled))).astype(int))]:
+    for f in evenly(filled, FRAMES):
         chosen = np.flatnonzero(at == f)
         chosen = chosen[:: max(1, -(-len(chosen) // READINGS))]
         if len(chosen) < 3:
