@@ -8,8 +8,9 @@ import pytest
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.scores.calibration import coverage, rank_histogram, spread_skill
+from solidfield.scores.estimate import bootstrap
 from solidfield.scores.metrics import Cells, block_means, crps, energy_score, mae, mse, roughness
-from solidfield.scores.table import bootstrap, measure, regions, score, summarise
+from solidfield.scores.nested import measure, regions, score, summarise
 
 K, N, C, H, W = 30, 6, 2, 8, 8
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..scores.calibration import by_distance, counted, covered, error_by_spread, fold_ranks, ranks, ratio, resolved
+from ..scores.estimate import bootstrap
 from ..scores.metrics import Array, Cells, moments, select, to_numpy
-from ..scores.table import bootstrap
 from .style import BLUE, DPI, GREY, ORANGE, tidy, with_units
 
 

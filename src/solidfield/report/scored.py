@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..scores.calibration import covered, distance_edges, resolved
+from ..scores.estimate import bootstrap
 from ..scores.metrics import Cells
-from ..scores.table import Measured, bootstrap, measure, plain, summarise
+from ..scores.nested import Measured, measure, summarise
+from ..scores.table import plain
 from .held import Held
 
 LEVELS = (0.5, 0.9)

@@ -26,7 +26,7 @@ from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from ..prediction.ensemble import draw
 from ..prediction.maps import ahead
-from ..scores.table import regions, score
+from ..scores.nested import regions, score
 from ..theory.distance import distances_to_sensor
 from ..worlds import Truth
 

@@ -1,278 +1,213 @@
-"""All scores of one prediction as plain JSON: per variable, per region, with error bars (`solid evaluate`).
+"""One table of scores, whatever they were judged by: typed rows that write and read JSON.
 
-Regions are masks. `sensors` are the cells M_i that were given, `targets` those of M_o without M_i, held out
-and measured; where truth is simulated there are also `unobserved`, every cell without a sensor, and `grid`,
-every cell, and only there the joint structure of a map is scored: block means, energy score, roughness.
+A `Score` is one model at one lead in one region (or one bin of distance or hour) for one variable, with every metric of
+the registry. A `Comparison` pairs the first model with a rival on the same readings. A `Lead` says how far ahead, and
+what was judged there. A lead is a number of steps ahead everywhere; `rolled` tells scores that were reached step by
+step from those of a single step. Values are in the units of the field; `score.scaled` has standard deviations of it.
 
-Values stand in raw units and, as `*_scaled`, divided by the field's standard deviation. Error bars resample
-groups of fields (the days of a record, the trajectories of a simulation), not fields and not pixels: neighbours in
-time and in space are no independent evidence. What cannot be measured is None, never a number that looks like one:
-spread of a point forecast, a 90 % interval of ten members, an error bar from a single group.
+    table.one(model="solid", lead=1, region="all")["crps"].mean
+    table.select(lead=1, bins="distance")
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import SolidError
-from ..keys import numpy_generator
-from .calibration import by_distance, correlate, counted, covered, ranks, ratio, resolved
-from .metrics import (
-    Array,
-    Cells,
-    block_means,
-    crps_cells,
-    energy_scores,
-    median_error,
-    moments,
-    roughness,
-    select,
-    to_floats,
-    to_numpy,
-)
-
-
-class Estimate(NamedTuple):
-    """A mean over cases with its error bar, which is NaN for a single group."""
-
-    mean: float
-    low: float
-    high: float
-    error: float  # standard error
-
-
-def bootstrap(
-    values: Array,  # (N,) one value per case, or (N, S) several; a case with NaN has no cells and is left out
-    seed: int = 0,
-    draws: int = 1000,
-    level: float = 0.95,
-    of: Callable[[np.ndarray], np.ndarray] | None = None,  # (..., S) means -> (...), for instance their ratio
-    groups: Array | None = None,  # (N,) labels: cases that depend on each other share one; None: none do
-) -> Estimate:
-    """Resample whole groups with replacement: the mean over cases, its central interval, its standard error.
-
-    Two models scored on the same cases are compared by `bootstrap(scores_a - scores_b)`, which keeps the
-    pairs.
-    """
-    table = to_floats(values).astype(np.float64)
-    label = np.arange(len(table)) if groups is None else to_numpy(groups)
-    if label.shape != (len(table),):
-        raise SolidError(f"{len(table)} cases have {label.size} group labels; give one for each case")
-    kept = np.isfinite(table.reshape(len(table), -1)).all(axis=1)
-    if not kept.any():
-        raise SolidError("no case to resample: every value is NaN; score at least one case with marked cells")
-    table = table[kept]
-    _, group, size = np.unique(label[kept], return_inverse=True, return_counts=True)
-    score = of or (lambda means: means)
-    centre = table.mean(axis=0)
-    best = float(score(centre))
-    G = len(size)
-    if G == 1:
-        return Estimate(best, np.nan, np.nan, np.nan)
-    away = (table - centre).reshape(len(table), -1)  # about the centre: equal cases give no width
-    sums = np.stack([np.bincount(group, column) for column in away.T], axis=1)  # (G, S)
-    times = _resampled(seed, G, draws)  # (draws, G)
-    moved = (times @ sums) / (times @ size)[:, None]
-    resampled = score(centre + moved.reshape(draws, *table.shape[1:]))
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(best, float(low), float(high), float(np.std(resampled, ddof=1)))
-
-
-@lru_cache(maxsize=8)  # the many scores of one table resample the same groups
-def _resampled(seed: int, groups: int, draws: int) -> np.ndarray:  # (draws, groups): how often each is drawn
-    return numpy_generator(seed, "bootstrap").multinomial(groups, np.full(groups, 1 / groups), size=draws)
-
-
-def regions(
-    m_i: Array,  # (N, C, H, W) bool, sensors given to the model
-    m_o: Array,  # (N, C, H, W) bool, readings at the target time
-    dense: Array | None = None,  # broadcasts to m_i: cells of simulated truth; None: it is known on M_o only
-) -> dict[str, np.ndarray]:  # each (N, C, H, W) bool
-    """The masks to score on. Without dense truth, sensors can be scored only where they are targets too."""
-    given, measured = to_numpy(m_i).astype(bool), to_numpy(m_o).astype(bool)
-    if dense is None:
-        return {"sensors": given & measured, "targets": measured & ~given}
-    known = np.broadcast_to(to_numpy(dense).astype(bool), given.shape)
-    return {
-        "sensors": given & known,
-        "targets": measured & known & ~given,
-        "unobserved": known & ~given,
-        "grid": known,
-    }
-
-
-def score(
-    ensemble: Array,  # (K, N, C, H, W)
-    truth: Array,  # (N, C, H, W), anything off the regions
-    where: Mapping[str, Array],  # regions, each broadcasts to the truth; one named "grid": truth is dense
-    std: float | Sequence[float],  # of the field, one or (C,)
-    names: Sequence[str] = ("value",),  # (C,) variables
-    distance: Array | None = None,  # broadcasts to the truth: to the nearest sensor
-    edges: Array | None = None,  # (S + 1,) bins of distance; None: about equally filled
-    periodic: tuple[bool, bool] = (False, False),
-    levels: Sequence[float] = (0.5, 0.9),
-    block: int = 4,  # cells along the side of a block mean
-    seed: int = 0,  # of the resampling
-    groups: Array | None = None,  # (N,) labels: scenes of one day or one trajectory share one
-) -> dict[str, Any]:
-    """Every score of an ensemble, ready for `json.dumps`."""
-    x, y = to_floats(ensemble), to_floats(truth)
-    if x.ndim != 5 or x.shape[1:] != y.shape:
-        raise SolidError(f"ensemble {x.shape} does not fit truth {y.shape}; make it (members, N, C, H, W)")
-    C = y.shape[1]
-    if len(names) != C:
-        raise SolidError(f"{len(names)} variable names ({', '.join(names)}) for {C} channels; give one for each")
-    stds = np.broadcast_to(np.asarray(std, dtype=np.float64), (C,))
-    if not (stds > 0).all():
-        raise SolidError(f"field standard deviation {stds.tolist()} must be positive; is the field constant?")
-    masks = {name: _spread_over(mask, y.shape, f"region '{name}'").astype(bool) for name, mask in where.items()}
-    far = None if distance is None else _spread_over(distance, y.shape, "distance")
-    variables: dict[str, Any] = {}
-    for c, name in enumerate(names):
-        members, values, unit = x[:, :, c], y[:, c], float(stds[c])  # (K, N, H, W), (N, H, W)
-        here = {region: mask[:, c] for region, mask in masks.items()}
-        grid = here.get("grid")
-        known = np.logical_or.reduce(list(here.values())) if grid is None else grid
-        variables[name] = {
-            "std": unit,
-            "regions": {
-                region: summarise(measure(select(members, values, mask)), unit, levels, seed, groups)
-                if mask.any()
-                else None
-                for region, mask in here.items()
-            },
-            "structure": None
-            if grid is None
-            else _structure(members, values, grid, unit, periodic, block, seed, groups),
-            "by_distance": None
-            if far is None or not np.isfinite(far[:, c][known]).any()
-            else by_distance(members, values, far[:, c], edges, known, max(levels)),
-        }
-    return plain({"members": x.shape[0], "cases": x.shape[1], "variables": variables})
-
-
-def _spread_over(values: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
-    plain = to_numpy(values)
-    try:
-        return np.broadcast_to(plain, shape)
-    except ValueError:
-        raise SolidError(f"{what} {plain.shape} does not broadcast to truth {shape} (N, C, H, W)") from None
+from .estimate import Estimate
+from .registry import METRICS, Value
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What every score of every region is a mean of, cell by cell: computed once, then selected."""
+class Bin:
+    """A part of a region: cells of some distances to a sensor, or of one hour of the day."""
 
-    cells: Cells
-    crps: np.ndarray  # (P,)
-    error: np.ndarray  # (P,) of the ensemble mean
-    variance: np.ndarray  # (P,) of the members, NaN for one
-    median_error: np.ndarray  # (P,)
-    below: np.ndarray  # (P,) members below the truth
-    equal: np.ndarray  # (P,) members equal to it
-
-    def __getitem__(self, rows: np.ndarray) -> Measured:  # (P,) bool
-        """Some of the cells; cases keep their numbers."""
-        cells = Cells(self.cells.members[:, rows], self.cells.truth[rows], self.cells.case[rows], self.cells.cases)
-        names = ("crps", "error", "variance", "median_error", "below", "equal")
-        return Measured(cells, **{name: getattr(self, name)[rows] for name in names})
+    kind: str  # distance or hour
+    low: float  # the least and the largest value in it
+    high: float
+    mean: float
 
 
-def measure(cells: Cells) -> Measured:
-    return Measured(cells, crps_cells(cells.members, cells.truth), *moments(cells), median_error(cells), *ranks(cells))
+@dataclass(frozen=True)
+class Score:
+    model: str
+    variable: str
+    lead: int  # steps ahead
+    region: str
+    members: int
+    cells: int  # judged cells: readings, or cells of the truth
+    cases: int  # scenes or readings, each of which counts once
+    groups: int  # days or trajectories that error bars resample
+    std: float  # of the field
+    metrics: Mapping[str, Value | None]
+    bin: Bin | None = None  # None: the whole region
+    rolled: bool = False
+
+    def __getitem__(self, name: str) -> Any:
+        """A metric: an Estimate, a tuple of numbers, or None where it cannot be measured."""
+        if name not in self.metrics:
+            raise SolidError(f"no metric '{name}' in this table; it has {', '.join(self.metrics)}")
+        return self.metrics[name]
+
+    def scaled(self, name: str) -> Any:
+        """The same in standard deviations of the field."""
+        value, unit = self[name], self.std ** METRICS[name].power
+        if value is None:
+            return None
+        return value.over(unit) if isinstance(value, Estimate) else tuple(number / unit for number in value)
 
 
-def summarise(
-    found: Measured,
-    std: float,  # of the field
-    levels: Sequence[float] = (0.5, 0.9),
-    seed: int = 0,
-    groups: Array | None = None,  # (N,) labels of the cases
-) -> dict[str, Any]:
-    """Scores of the cells of one region. Where every reading is a case of its own, all readings count alike."""
-    cells = found.cells
+@dataclass(frozen=True)
+class Comparison:
+    """The CRPS of a model minus a rival's on the same cells; below zero the model is better."""
 
-    def mean(values: np.ndarray) -> Estimate:
-        return bootstrap(values, seed, groups=groups)
-
-    crps, mse = cells.per_case(found.crps), cells.per_case(found.error**2)
-    mae = cells.per_case(found.median_error)
-    return {
-        "cells": cells.truth.size,
-        "cases": int(np.isfinite(crps).sum()),
-        "crps": mean(crps),
-        "crps_scaled": mean(crps / std),
-        "mse": mean(mse),
-        "mse_scaled": mean(mse / std**2),
-        "mae": mean(mae),
-        "mae_scaled": mean(mae / std),
-        **_reliability(found, levels, seed, groups),
-        "crps_per_case": crps,  # for paired comparisons between models
-    }
+    model: str
+    rival: str
+    variable: str
+    lead: int
+    region: str
+    cells: int
+    difference: Estimate
+    saved: Estimate | None  # share of the rival's CRPS; None if that is zero
+    bin: Bin | None = None
+    rolled: bool = False
 
 
-def _reliability(found: Measured, levels: Sequence[float], seed: int, groups: Array | None) -> dict[str, Any]:
-    """What only an ensemble has; None for a single member."""
-    cells, K = found.cells, found.cells.members.shape[0]
-    if K == 1:
-        nothing = ("spread", "spread_skill", "correlation", "rank_histogram")
-        return {"coverage": {str(level): None for level in levels}} | dict.fromkeys(nothing)
-    return {
-        "coverage": {str(level): _coverage(found, level, seed, groups) for level in levels},
-        "spread": np.sqrt((K + 1) / K * cells.mean(found.variance)),
-        "spread_skill": _spread_skill(cells, found.error, found.variance, seed, groups),
-        "correlation": correlate(cells, found.error, found.variance),
-        "rank_histogram": counted(found.below, found.equal, K),
-    }
+@dataclass(frozen=True)
+class Lead:
+    """How far ahead, and what was judged there."""
+
+    lead: int  # steps
+    time: float  # seconds, or the simulation's own unit
+    ahead: str  # the same in words
+    scenes: int
+    scenes_in_all: int
+    groups: int
+    main: str  # the region that decides
+    rolled: bool = False
+    beyond: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # farthest judged; share of the map farther
 
 
-def _coverage(found: Measured, level: float, seed: int, groups: Array | None) -> Estimate | None:
-    K = found.cells.members.shape[0]
-    if not resolved(K, level):
-        return None
-    return bootstrap(found.cells.per_case(covered(found.below, found.equal, K, level)), seed, groups=groups)
+Row = TypeVar("Row", Score, Comparison)
 
 
-def _spread_skill(cells: Cells, error: np.ndarray, variance: np.ndarray, seed: int, groups: Array | None) -> Estimate:
-    K = cells.members.shape[0]
-    squares = np.stack([cells.per_case((K + 1) / K * variance), cells.per_case(error**2)], axis=1)  # (N, 2)
-    return bootstrap(squares, seed, of=lambda means: ratio(means[..., 0], means[..., 1]), groups=groups)
+@dataclass(frozen=True)
+class Table:
+    """All scores of an evaluation; `about` is plain JSON that says where they come from."""
+
+    variables: Mapping[str, str]  # name -> unit
+    leads: tuple[Lead, ...]
+    scores: tuple[Score, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def select(
+        self,
+        *,
+        model: str | None = None,
+        variable: str | None = None,
+        lead: int | None = None,
+        region: str | None = None,
+        rolled: bool | None = False,
+        bins: str | None = None,
+    ) -> list[Score]:
+        """The scores that fit; None fits everything, but without `bins` (distance, hour) only whole regions do."""
+        return _fitting(self.scores, bins, model=model, variable=variable, lead=lead, region=region, rolled=rolled)
+
+    def one(self, **wanted: Any) -> Score:
+        """The only score that fits."""
+        found = self.get(**wanted)
+        if found is None:
+            raise SolidError(f"the table has no score with {_words(wanted)}")
+        return found
+
+    def get(self, **wanted: Any) -> Score | None:
+        """The only score that fits, or None."""
+        found = self.select(**wanted)
+        if len(found) > 1:
+            raise SolidError(f"{len(found)} scores have {_words(wanted)}; say more of the one that is meant")
+        return found[0] if found else None
+
+    def compared(
+        self,
+        *,
+        rival: str | None = None,
+        variable: str | None = None,
+        lead: int | None = None,
+        region: str | None = None,
+        rolled: bool | None = False,
+        bins: str | None = None,
+    ) -> list[Comparison]:
+        """The comparisons that fit, as in `select`."""
+        wanted = {"rival": rival, "variable": variable, "lead": lead, "region": region, "rolled": rolled}
+        return _fitting(self.comparisons, bins, **wanted)
+
+    def models(self, lead: int, rolled: bool = False) -> list[str]:
+        """Those that were judged at a lead, in their order."""
+        return list(dict.fromkeys(score.model for score in self.select(lead=lead, rolled=rolled)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; what is not finite becomes null."""
+        return {
+            "variables": dict(self.variables),
+            "leads": plain(self.leads),
+            "scores": plain(self.scores),
+            "comparisons": plain(self.comparisons),
+            "about": plain(self.about),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Table:
+        """The table that `to_json` wrote."""
+        try:
+            return cls(
+                document["variables"],
+                tuple(Lead(**{**row, "beyond": _pairs(row["beyond"])}) for row in document["leads"]),
+                tuple(Score(**_typed(row)) for row in document["scores"]),
+                tuple(Comparison(**_typed(row)) for row in document["comparisons"]),
+                document["about"],
+            )
+        except (KeyError, TypeError) as error:
+            raise SolidError(f"this is no table of scores ({error}); evaluate again to write one") from None
 
 
-def _structure(
-    members: np.ndarray,  # (K, N, H, W)
-    truth: np.ndarray,  # (N, H, W)
-    grid: np.ndarray,  # (N, H, W) bool
-    std: float,
-    periodic: tuple[bool, bool],
-    block: int,
-    seed: int,
-    groups: Array | None,
-) -> dict[str, Any]:
-    """What needs whole maps: the joint law, which scores of single cells cannot see."""
-    rough = [roughness(member, periodic, std, grid) ** 2 for member in members]
-    table: dict[str, Any] = {
-        "energy_score_scaled": bootstrap(energy_scores(select(members, truth, grid)) / std, seed, groups=groups),
-        "roughness": {"members": np.sqrt(np.mean(rough)), "truth": roughness(truth, periodic, std, grid)},
-        "block": block,
-        "block_crps": None,
-        "block_crps_scaled": None,
-        "block_spread_skill": None,
-    }
-    if min(truth.shape[-2:]) < block or not (whole := block_means(grid, block) == 1).any():
-        return table
-    cells = select(block_means(members, block), block_means(truth, block), whole)
-    crps = cells.per_case(crps_cells(cells.members, cells.truth))
-    table["block_crps"] = bootstrap(crps, seed, groups=groups)
-    table["block_crps_scaled"] = bootstrap(crps / std, seed, groups=groups)
-    if len(members) > 1:
-        table["block_spread_skill"] = _spread_skill(cells, *moments(cells), seed, groups)
-    return table
+def _fitting(rows: Sequence[Row], bins: str | None, **wanted: Any) -> list[Row]:
+    return [
+        row
+        for row in rows
+        if (row.bin.kind if row.bin else None) == bins
+        and all(value is None or getattr(row, name) == value for name, value in wanted.items())
+    ]
+
+
+def _words(wanted: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in wanted.items())
+
+
+def _pairs(found: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
+    return {name: (low, high) for name, (low, high) in found.items()}
+
+
+def _typed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of JSON with its estimates and its bin as records."""
+    typed = {name: _value(value) if name in ("difference", "saved") else value for name, value in row.items()}
+    if "metrics" in row:
+        typed["metrics"] = {name: _value(value) for name, value in row["metrics"].items()}
+    return typed | {"bin": None if row["bin"] is None else Bin(**row["bin"])}
+
+
+def _value(found: Any) -> Value | None:
+    if isinstance(found, Mapping):
+        return Estimate(**{name: _number(value) for name, value in found.items()})
+    return None if found is None else tuple(_number(value) for value in found)
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value
 
 
 def plain(value: Any) -> Any:
@@ -281,6 +216,8 @@ def plain(value: Any) -> Any:
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict())
+    if hasattr(value, "__dataclass_fields__"):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, np.ndarray | list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float | np.floating):

@@ -25,7 +25,8 @@ from ...report.rolled import judge_rolled
 from ...report.truth import groups_of
 from ...report.words import lead_label
 from ...run import load_run
-from ...scores.table import bootstrap, regions, score
+from ...scores.estimate import bootstrap
+from ...scores.nested import regions, score
 from ...theory.distance import distances_to_sensor
 from ..datasets.era5 import CREDIT, dense_era5, era5_pairs
 from .real import Note, Task, fill, is_closed, judged, plan

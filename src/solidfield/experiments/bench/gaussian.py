@@ -20,8 +20,8 @@ from scipy.stats import norm
 from ...keys import evenly, numpy_generator
 from ...pairs.store import open_pairs
 from ...scores.calibration import covered, ranks
+from ...scores.estimate import bootstrap
 from ...scores.metrics import block_means, crps_map, energy_scores, roughness, select, spectrum
-from ...scores.table import bootstrap
 from ...theory.distance import distances_to_sensor
 from ...training.loop import Progress
 from ...worlds import GaussianWorld, Posterior, write_truth

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...disk import Damaged, read_json
-from ...scores.table import bootstrap
+from ...scores.estimate import bootstrap
 from ...worlds.scenarios import Scenario
 from .catalog import make, random
 from .cell import Cell
