@@ -42,7 +42,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, truth: tiny.TinyTruth) -> Pa
 
 @pytest.fixture
 def tiny_models() -> Iterator[None]:
-    """`build` and `load_run` know the tiny models."""
+    """`build` and `RunRecord.open` know the tiny models."""
     import tiny
     from solidfield.models import MODELS
 

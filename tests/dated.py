@@ -18,8 +18,8 @@ from solidfield.pairs.covariates import Covariates
 from solidfield.pairs.frames import Frames, frame_pairs
 from solidfield.pairs.holdout import Holdout
 from solidfield.pairs.store import PairStore
-from solidfield.run import LoadedRun, load_run
 from solidfield.training.loop import train
+from solidfield.training.record import RunRecord
 
 H, W, EVERY = 6, 7, 6  # cells, hours between frames
 GRID = Grid((H, W), (0.01, 0.01), (22.5, 88.3), axes=("lat", "lon"), units="degrees")
@@ -50,8 +50,8 @@ def dated_store(path: Path, leads: Sequence[int] = (0, 1)) -> PairStore:
     return frame_pairs(dated_frames(), path, leads=leads, holdout=holdout, covariates=plain, hide=0.3)
 
 
-def fitted_run(path: Path, store: PairStore, model: str = "kriging") -> LoadedRun:
+def fitted_run(path: Path, store: PairStore, model: str = "kriging") -> RunRecord:
     """A closed-form model as a run folder: no training to wait for."""
     torch.set_num_threads(1)
     train(build(model, Spec(store.grid, len(store.variables))), store, path, TrainConfig(validation_examples=4))
-    return load_run(path)
+    return RunRecord.open(path)

@@ -19,8 +19,8 @@ from solidfield.disk import State, checkpoints, digest, load_state, read_json, s
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.pairs.store import PairStore
-from solidfield.run import load_run
 from solidfield.training.loop import Progress, train
+from solidfield.training.record import RunRecord
 from solidfield.worlds.scenarios import Scenario
 
 
@@ -219,7 +219,7 @@ def test_a_loaded_run_is_the_model_that_was_trained(run: Path, tmp_path: Path) -
     options = {"width": 6, "dropout": 0.2}
     model = tiny.Tiny(tiny.spec_of(store), **options)
     train(model, store, run, tiny.tiny_config(shifts=False), options)
-    loaded = load_run(run)
+    loaded = RunRecord.open(run)
     best = load_state(run / "state")[1].tensors["best"]
     assert all(torch.equal(tensor, best[name]) for name, tensor in loaded.model.state_dict().items())
     assert not loaded.model.training
@@ -240,21 +240,21 @@ def test_rolled_examples_supervise_the_cells_they_reach(run: Path, tmp_path: Pat
         train(tiny.Tiny(tiny.spec_of(store)), store, run / str(shifts), tiny.tiny_config(shifts=shifts))
     expected = targets | np.roll(targets, 2, 2) | np.roll(targets, 4, 2) | np.roll(targets, 6, 2)
     assert 0 < targets.sum() < expected.sum() < targets.size
-    assert np.array_equal(~load_run(run / "False").never_supervised.numpy(), targets)
-    assert np.array_equal(~load_run(run / "True").never_supervised.numpy(), expected)
+    assert np.array_equal(~RunRecord.open(run / "False").never_supervised.numpy(), targets)
+    assert np.array_equal(~RunRecord.open(run / "True").never_supervised.numpy(), expected)
 
 
 def test_what_cannot_be_loaded_says_why(store: PairStore, run: Path) -> None:
     with pytest.raises(SolidError, match="is not a run folder"):
-        load_run(run)
+        RunRecord.open(run)
     broken_off(store, run)
     with pytest.raises(SolidError, match="has not finished training; resume it"):
-        load_run(run)
+        RunRecord.open(run)
     finished(store, run, resume=True)
     flip(run / "weights.safetensors")
     with pytest.raises(SolidError, match=r"weights\.safetensors is damaged"):
-        load_run(run)
+        RunRecord.open(run)
     flip(run / "weights.safetensors")
     flip(run / "run.json")
     with pytest.raises(SolidError, match=r"run\.json is damaged"):
-        load_run(run)
+        RunRecord.open(run)

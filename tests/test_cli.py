@@ -11,7 +11,7 @@ from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.models import MODELS
 from solidfield.prediction.maps import open_maps
-from solidfield.prediction.predict import load
+from solidfield.run import load
 
 MODEL = ("--set", "model.name=solid", "--set", "model.options={size = 'smoke'}")
 

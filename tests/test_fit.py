@@ -18,8 +18,8 @@ from solidfield.pairs.frames import Frames, as_frames, frame_pairs
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import open_pairs
 from solidfield.prediction.maps import open_maps
-from solidfield.prediction.predict import load
 from solidfield.readings.intake import frames_like, read_frames
+from solidfield.run import load
 
 MODEL = ("--model", "climatology", "--preset", "smoke")
 
@@ -79,7 +79,7 @@ def test_train_says_what_it_decided_and_keeps_its_pairs(folder):
     assert store.attributes["scenario"]["holdout"]["timezone"] == "Asia/Kolkata"
     first = np.datetime64(round(store.columns["time_source"].min()), "s")
     assert first == np.datetime64("2023-02-28T18:30")  # midnight in Kolkata
-    assert load(folder / "run").loaded.info["data"]["fingerprint"] == store.fingerprint
+    assert load(folder / "run").info["data"]["fingerprint"] == store.fingerprint
 
 
 def test_predict_reads_the_table_in_the_runs_own_cells(folder):
@@ -94,7 +94,7 @@ def test_predict_reads_the_table_in_the_runs_own_cells(folder):
     printed = json.loads(solid("predict", folder / "run", folder / "part.csv", "--out", out, *words, *asked, "--json"))
     maps, run = open_maps(out), load(folder / "run")
     assert maps["pm"].shape == (20, 1, 3, 3, 4)
-    np.testing.assert_allclose(maps["lat"], run.loaded.grid.y)
+    np.testing.assert_allclose(maps["lat"], run.grid.y)
     assert maps["valid_time"].values[0, 0] == np.datetime64("2023-03-03T03:30")
     np.testing.assert_allclose(maps["pm_exceedance"].values[0], (maps["pm"].values > 60).mean(0))
     place, city = printed["answers"]
@@ -130,10 +130,10 @@ def test_fit_takes_what_pandas_and_xarray_hold(tmp_path):
         say=said.append,
     )
     assert any("logarithm" in words for words in said)
-    assert run.loaded.grid.shape == (3, 4)
+    assert run.grid.shape == (3, 4)
     frames = some_frames()
     gridded = fit(frames["pm"], tmp_path / "gridded", model="climatology", preset="smoke", transform="none")
-    assert gridded.loaded.grid.shape == (5, 6)
+    assert gridded.grid.shape == (5, 6)
     assert gridded.forecast(frames, members=2, at=frames["time"].values[30]).sizes["lead_time"] == 1
     with pytest.raises(SolidError, match="never written over"):
         fit(frames, tmp_path / "run", model="climatology")

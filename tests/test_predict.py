@@ -18,8 +18,8 @@ from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import open_pairs
 from solidfield.prediction.context import example_query, query
 from solidfield.prediction.maps import ahead, open_maps, save_maps
-from solidfield.prediction.predict import Run, load, predict_examples
-from solidfield.run import LoadedRun
+from solidfield.prediction.predict import predict_examples
+from solidfield.run import Run, load
 from solidfield.training.loop import train
 from tiny import tiny_config
 
@@ -50,7 +50,7 @@ def a_run(path: Path, covariates: Covariates | None = None, transform: str = "lo
         "fingerprint": store.fingerprint,
         "clock": store.attributes["clock"],
     }
-    loaded = LoadedRun(
+    run = Run(
         path=path,
         model=Clocked(store.spec()),
         scaling=Scaling.fit(store, store.split("train")),
@@ -68,7 +68,7 @@ def a_run(path: Path, covariates: Covariates | None = None, transform: str = "lo
         recipe=None if store.recipe is None else Recipe.from_dict(store.recipe),
         static=None if store.channels is None else store.channels.static,
     )
-    return Run(loaded), store
+    return run, store
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_new_frames_get_the_covariates_of_the_store(known, lead):
     run, store, dataset = known
     examples = np.flatnonzero(store.columns["lead"] == lead)
     rows = store.columns["frame_source"][examples]
-    source, _ = query(run.loaded, as_frames(dataset), rows, lead)
+    source, _ = query(run, as_frames(dataset), rows, lead)
     np.testing.assert_allclose(source.covariates, store.batch(examples).source.covariates, atol=1e-6)
     if lead == 1:
         assert torch.equal(source.values, store.batch(examples).source.values)
@@ -92,7 +92,7 @@ def test_each_further_step_sees_an_older_past_and_a_later_clock(known):
     """Step h from frame t knows what a frame at t + h would know, were nothing read after t."""
     run, _, dataset = known
     frames, rows, steps = as_frames(dataset), np.array([3, 30, 40]), 5
-    _, later = query(run.loaded, frames, rows, 1, steps)
+    _, later = query(run, frames, rows, 1, steps)
     assert len(later) == steps - 1
     for h, found in enumerate(later, start=1):
         for n, row in enumerate(rows):
@@ -101,7 +101,7 @@ def test_each_further_step_sees_an_older_past_and_a_later_clock(known):
                 values=np.concatenate([frames.values[: row + 1], np.full_like(frames.values[:1], np.nan)]),
                 times=np.append(frames.times[: row + 1], frames.times[row] + h * HOUR),
             )
-            expected, _ = query(run.loaded, blind, np.array([row + 1]), 1)
+            expected, _ = query(run, blind, np.array([row + 1]), 1)
             np.testing.assert_allclose(found.covariates[n], expected.covariates[0], atol=1e-6)
         assert not found.mask.any()
 
@@ -109,8 +109,8 @@ def test_each_further_step_sees_an_older_past_and_a_later_clock(known):
 def test_a_store_knows_the_same_steps_as_its_frames(known):
     run, store, dataset = known
     examples = np.flatnonzero(store.columns["lead"] == 1)[::7]
-    first, later = example_query(run.loaded, store, examples, 4)
-    again, more = query(run.loaded, as_frames(dataset), store.columns["frame_source"][examples], 1, 4)
+    first, later = example_query(run, store, examples, 4)
+    again, more = query(run, as_frames(dataset), store.columns["frame_source"][examples], 1, 4)
     for a, b in zip((first, *later), (again, *more), strict=True):
         np.testing.assert_allclose(a.covariates, b.covariates, atol=1e-4)
 
@@ -189,7 +189,7 @@ def test_times_of_maps_are_instants_and_survive_the_disk(known, tmp_path):
         np.testing.assert_array_equal(again["valid_time"].values, maps["valid_time"].values)
         assert ahead(again, 2) == 3 * 3600
     examples = store.split("train")[store.columns["lead"][store.split("train")] == 1][:2]
-    drawn = predict_examples(run.loaded, store, examples, members=2)
+    drawn = predict_examples(run, store, examples, members=2)
     assert (drawn["init_time"].values == dataset["time"].values[store.columns["frame_source"][examples]]).all()
 
 
@@ -211,7 +211,7 @@ def test_mistakes_are_one_line_with_a_remedy(known, tmp_path):
         assert "\n" not in str(error.value)
     _, other = a_run(tmp_path / "pairs", Covariates(history=4.0))
     with pytest.raises(SolidError, match="covariates"):
-        predict_examples(run.loaded, other, np.array([0]), members=2)
+        predict_examples(run, other, np.array([0]), members=2)
 
 
 def test_what_lies_off_the_domain_is_never_read(tmp_path):
@@ -224,8 +224,8 @@ def test_what_lies_off_the_domain_is_never_read(tmp_path):
         dataset["pm"].values[:, ~domain] = fill
         stores.append(frame_pairs(dataset, tmp_path / name, holdout=ALL))
         run, _ = a_run(tmp_path / f"{name}-run", gap=(0, 0))
-        loaded = replace(run.loaded, grid=stores[-1].grid)
-        maps.append(Run(loaded).forecast(dataset, members=2, at=dataset["time"].values[9])["pm"].values)
+        inside = replace(run, grid=stores[-1].grid)
+        maps.append(inside.forecast(dataset, members=2, at=dataset["time"].values[9])["pm"].values)
     assert stores[0].fingerprint == stores[1].fingerprint
     np.testing.assert_array_equal(*maps)
 
@@ -239,11 +239,11 @@ def test_a_trained_run_comes_back_with_its_recipe(run, tmp_path):
     options, model = {"size": "smoke"}, "unet-mixture"
     train(build(model, store.spec(), options), store, run, tiny_config(steps=4), options)
     trained = load(run)
-    assert trained.loaded.recipe == Recipe.from_dict(store.recipe)
-    np.testing.assert_array_equal(trained.loaded.static, store.channels.static)
-    assert trained.loaded.scaling.transforms == ("log",)
+    assert trained.recipe == Recipe.from_dict(store.recipe)
+    np.testing.assert_array_equal(trained.static, store.channels.static)
+    assert trained.scaling.transforms == ("log",)
     examples = store.split("test")[store.columns["lead"][store.split("test")] == 1][:3]
-    drawn = predict_examples(trained.loaded, store, examples, members=2)
+    drawn = predict_examples(trained, store, examples, members=2)
     frames = some_frames()
     again = trained.forecast(frames, members=2, at=frames["time"].values[store.columns["frame_source"][examples]])
     assert drawn["pm"].shape == again["pm"].shape

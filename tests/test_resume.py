@@ -18,8 +18,9 @@ import pytest
 import tiny
 from solidfield.errors import SolidError
 from solidfield.pairs.store import PairStore
-from solidfield.run import load_run, only_writer
+from solidfield.training.folder import only_writer
 from solidfield.training.loop import train
+from solidfield.training.record import RunRecord
 
 KILLER = """
 import json, os, random, signal, sys, time
@@ -99,7 +100,7 @@ def test_killed_runs_end_with_the_same_bits(store: PairStore, run: Path) -> None
         assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
     assert not list(killed.rglob(".tmp-*"))
     assert scores(whole) == scores(killed)
-    assert load_run(killed).info["history"]["best_step"] == load_run(whole).info["history"]["best_step"]
+    assert RunRecord.open(killed).info["history"]["best_step"] == RunRecord.open(whole).info["history"]["best_step"]
 
 
 def test_a_folder_that_another_process_trains_in_is_left_alone(run: Path, store: PairStore) -> None:

@@ -24,9 +24,9 @@ from solidfield.keys import torch_generator
 from solidfield.models import MODELS, build
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
-from solidfield.run import load_run
 from solidfield.training.augment import roll, thin
 from solidfield.training.loop import train
+from solidfield.training.record import RunRecord
 
 POISONS = (1e30, math.nan)
 STRICT = ("tiny", *MODELS)
@@ -133,7 +133,7 @@ def test_weights_after_ten_steps_are_bit_identical(strict: Strict, name: str, ru
         model = made(name, store)
         start = all_bits(model.state_dict())
         train(model, store, run / str(place), config, {} if name == "tiny" else {"size": "smoke"})
-        used = all_bits(load_run(run / str(place)).model.state_dict())
+        used = all_bits(RunRecord.open(run / str(place)).model.state_dict())
         saved = load_state(run / str(place) / "state")
         found.append((used, None if saved is None else all_bits(dict(saved[1].tensors["model"]))))
         assert used != start or not start  # something was learnt, by whoever has anything to learn

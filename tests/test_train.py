@@ -22,17 +22,17 @@ from solidfield.disk import load_state
 from solidfield.errors import SolidError
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
-from solidfield.run import load_run
 from solidfield.training.batches import batch_of_step, rows_of_step
 from solidfield.training.budget import LEAST, SKIP, Budget
 from solidfield.training.loop import Progress, train
 from solidfield.training.optimise import learning_rate, update_average
+from solidfield.training.record import RunRecord
 
 UNSCALED = Scaling((0.0,), (1.0,))
 
 
 def weights(run: Path) -> dict[str, Tensor]:
-    return load_run(run).model.state_dict()
+    return RunRecord.open(run).model.state_dict()
 
 
 def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
@@ -144,7 +144,7 @@ def test_same_seed_same_bits_other_seed_other_bits(store: PairStore, run: Path) 
 def test_training_leaves_the_callers_streams_and_settings_alone(store: PairStore, run: Path) -> None:
     state, deterministic = torch.get_rng_state(), torch.are_deterministic_algorithms_enabled()
     train(tiny.Tiny(tiny.spec_of(store)), store, run, tiny.tiny_config())
-    load_run(run)
+    RunRecord.open(run)
     assert torch.equal(state, torch.get_rng_state())
     assert deterministic == torch.are_deterministic_algorithms_enabled()
 
@@ -223,7 +223,7 @@ def test_oracle_needs_a_leaking_store_and_is_labelled(store: PairStore, tmp_path
         train(tiny.TinyOracle(tiny.spec_of(store)), store, run, tiny.tiny_config())
     leaking = tiny.tiny_store(tmp_path / "leaking", oracle=True)
     train(tiny.TinyOracle(tiny.spec_of(leaking)), leaking, run, tiny.tiny_config(thin=0.5))
-    assert load_run(run).leaks
+    assert RunRecord.open(run).leaks
 
 
 def test_a_loss_that_is_not_finite_is_an_error_before_the_weights(store: PairStore, run: Path) -> None:
@@ -279,7 +279,7 @@ def test_the_number_of_steps_is_fixed_once_and_the_cosine_ends_there(store: Pair
     result = train(model, store, run, config, report=lambda progress: totals.append(progress.total))
     assert len({total for total in totals if total is not None}) == 1
     assert totals[0] is None
-    assert totals[-1] == result.steps == load_run(run).info["total_steps"]
+    assert totals[-1] == result.steps == RunRecord.open(run).info["total_steps"]
     assert log_of(run)[-1]["lr"] == learning_rate(result.steps - 1, result.steps, config) < 0.01
 
 
@@ -316,7 +316,7 @@ def test_two_processes_by_torchrun_equal_one(store: PairStore, run: Path, tmp_pa
 
     model = tiny.Tiny(tiny.spec_of(store), dropout=0.0, jitter=0.0)
     result = train(model, store, run / "one", tiny.tiny_config(shifts=False))
-    two = load_run(run / "two")
+    two = RunRecord.open(run / "two")
     assert two.info["processes"] == 2
     assert two.info["history"]["crps"] == pytest.approx(result.crps, rel=1e-5)
     for name, tensor in weights(run / "one").items():

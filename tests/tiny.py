@@ -218,7 +218,7 @@ TINY: tuple[type[Forecaster], ...] = (Tiny, TinyOracle, Point, Line, Game, Clima
 
 
 def register() -> None:
-    """Let `build`, and so `load_run`, know the tiny models."""
+    """Let `build`, and so `RunRecord.open`, know the tiny models."""
     MODELS.update({model.name: model for model in TINY})
 
 

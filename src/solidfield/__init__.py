@@ -36,11 +36,11 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .prediction.ensemble import rollout as rollout
     from .prediction.maps import open_maps as open_maps
     from .prediction.maps import save_maps as save_maps
-    from .prediction.predict import Run as Run
-    from .prediction.predict import load as load
     from .prediction.predict import predict_examples as predict_examples
     from .readings.intake import read_frames as read_frames
     from .report.truth import evaluate as evaluate
+    from .run import Run as Run
+    from .run import load as load
     from .scores.calibration import coverage as coverage
     from .scores.calibration import rank_histogram as rank_histogram
     from .scores.calibration import spread_skill as spread_skill
@@ -74,9 +74,10 @@ _HOMES = {  # public names by the module that holds them
     "prediction.ask": ["area_mean", "at", "exceedance"],
     "prediction.ensemble": ["draw", "rollout"],
     "prediction.maps": ["open_maps", "save_maps"],
-    "prediction.predict": ["Run", "load", "predict_examples"],
+    "prediction.predict": ["predict_examples"],
     "readings.intake": ["read_frames"],
     "report.truth": ["evaluate"],
+    "run": ["Run", "load"],
     "scores.calibration": ["coverage", "rank_histogram", "spread_skill"],
     "scores.metrics": ["crps", "energy_score", "mae", "mse"],
     "training.loop": ["train"],

@@ -25,10 +25,10 @@ from .pairs.frames import Frames, as_frames, frame_pairs
 from .pairs.holdout import Holdout
 from .pairs.scaling import Scaling
 from .pairs.store import PairStore
-from .prediction.predict import Run, load
 from .readings.intake import Readings, Say, read_frames
-from .run import PAIRS
+from .run import Run, load
 from .training.loop import train
+from .training.record import PAIRS
 
 SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
 SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts

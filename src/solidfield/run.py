@@ -1,262 +1,100 @@
-"""The run folder: everything a trained model needs to be used again, and to be accounted for.
+"""The front door to a trained run: `load(folder)` opens it; it reads new readings, draws maps of them and is judged.
 
-    run.json             what was trained, on what, how, with which versions; sealed by its own checksum
-    weights.safetensors  the weights to use, written when training ends
-    cells.safetensors    which cells count, which were never supervised, static covariates
-    pairs.zarr           the pairs it was trained on, where they were made for it (`fit.py`)
-    log.jsonl            one line per logged step
-    state/step-00000400  the last two checkpoints
-
-A folder belongs to one run: starting into it again is an error, resuming it with other data or settings is an
-error that names the difference, and so is resuming it while another process trains in it.
+`reconstruct`, `forecast` and `assimilate` take tables of readings or frames with NaN where nothing was read, make the
+covariates of the run's recipe for them, and return maps (`prediction/maps.py`). `evaluate` judges the run by readings
+that were held out. `solid predict` and `solid evaluate` call these methods.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+import xarray as xr
 
-from .config import TrainConfig
-from .disk import clean, digest, pack, read_json, read_tensors, replace, write_json, writing
 from .errors import SolidError
-from .forecast import Forecaster, Spec
-from .grid import Grid
-from .models import build
-from .pairs.covariates import Recipe
-from .pairs.scaling import Scaling
-from .pairs.store import PairStore
-
-RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
-PAIRS = "pairs.zarr"
-
-Document = dict[str, Any]
+from .prediction.context import FramesLike, Times, all_rows, check_frames, frames_for, query, read_new, rows_of
+from .prediction.predict import predict
+from .readings.intake import Readings
+from .training.record import RunRecord
 
 
-@dataclass(frozen=True)
-class LoadedRun:
-    """A trained model and what it takes to use it on data in physical units."""
+class Run(RunRecord):
+    """A trained run, ready to use.
 
-    path: Path
-    model: Forecaster  # in evaluation mode, on the CPU
-    scaling: Scaling
-    grid: Grid
-    variables: tuple[str, ...]
-    units: tuple[str, ...]
-    never_supervised: Tensor  # (C, H, W) bool: no training target ever taught the model about this cell
-    leaks: bool  # was it trained on dense truth? then every result must say so
-    info: Document  # run.json: provenance, settings, history
-    recipe: Recipe | None = None  # of the covariates
-    static: np.ndarray | None = None  # (S, H, W) static covariates, where there is a recipe
+    >>> maps = load("demo/run").forecast(frames, members=100, steps=6)       # doctest: +SKIP
+    """
 
-    @property
-    def step(self) -> float:
-        """Time between two leads: seconds where times are instants."""
-        return float(self.info["data"]["step"])
+    def read(self, readings: Readings, **options: Any) -> xr.Dataset:
+        """New readings in the cells and frames of this run; `options` as for `read_frames`: timezone, columns."""
+        return read_new(self, readings, **options)
 
+    def reconstruct(
+        self,
+        frames: FramesLike,
+        members: int = 100,
+        seed: int = 0,
+        at: Times | None = None,  # which frames; None: all that hold readings. The others are looked back on
+        dynamic: xr.Dataset | None = None,  # changing covariates, for a run that was trained with some
+        **options: Any,
+    ) -> xr.Dataset:
+        """Maps at the time of the frames; NaN in a frame means not observed."""
+        return self._predict(frames, 0, 1, at, dynamic, members=members, seed=seed, **options)
 
-def describe(
-    model: Forecaster,
-    options: Mapping[str, Any],
-    store: PairStore,
-    scaling: Scaling,
-    config: TrainConfig,
-    processes: int,
-) -> Document:
-    """All that decides the result of a training run, as plain JSON."""
-    grid = model.spec.grid
-    model_part = {"name": model.name, "options": dict(options), "leaks": model.leaks}
-    data_part = {
-        "fingerprint": store.fingerprint,
-        "grid": grid.as_dict(),
-        "variables": list(store.variables),
-        "units": list(store.units),
-        "covariates": model.spec.covariates,
-        "shifts": list(model.spec.shifts),
-        "leads": sorted(int(lead) for lead in store.leads),
-        "step": float(store.step),
-    }
-    if store.recipe is not None:
-        data_part["recipe"] = store.recipe
-    if store.epoch is not None:
-        data_part |= {"epoch": store.epoch, "clock": store.attributes["clock"]}
-    train_part = config.model_dump(mode="json")
-    versions = {name: version(name) for name in ("solidfield", "torch", "numpy")}
-    document = {
-        "format": 1,
-        "label": model.label(),
-        "model": model_part,
-        "data": data_part,
-        "scaling": scaling.as_dict(),
-        "train": train_part,
-        "processes": processes,  # each draws its own noise: another number gives another result
-        "threads": torch.get_num_threads(),  # sums depend on how many threads share them
-        "config_hash": digest({"model": model_part, "train": train_part}),
-        "versions": versions | {"python": platform.python_version()},
-        "total_steps": None if config.minutes is not None else config.steps,
-        "finished": False,
-        "files": {},
-        "history": {},
-    }
-    return json.loads(json.dumps(document))
+    def forecast(
+        self,
+        frames: FramesLike,
+        members: int = 100,
+        steps: int = 1,
+        seed: int = 0,
+        at: Times | None = None,
+        dynamic: xr.Dataset | None = None,
+        **options: Any,
+    ) -> xr.Dataset:
+        """Maps 1 .. steps leads after each frame, every member rolled forward on its own."""
+        return self._predict(frames, 1, steps, at, dynamic, members=members, seed=seed, **options)
 
+    def assimilate(
+        self,
+        frames: FramesLike,
+        members: int = 100,
+        steps: int = 0,  # further leads beyond the last frame
+        seed: int = 0,
+        since: Times | None = None,  # None: the first frame
+        until: Times | None = None,  # None: the last frame
+        dynamic: xr.Dataset | None = None,
+        **options: Any,
+    ) -> xr.Dataset:
+        """One rollout through the frames: what is read replaces every member's value there, and conditions the next."""
+        given, times = frames_for(self, frames)
+        first = int(rows_of(given, since)[0]) if since is not None else 0
+        last = int(rows_of(given, until)[0]) if until is not None else len(times) - 1
+        walk = round((given.seconds[last] - given.seconds[first]) / given.every) + steps
+        if walk < 1:
+            raise SolidError(
+                "assimilation needs a frame after its first, or steps beyond it; give more frames or steps"
+            )
+        rows = np.array([first])
+        check_frames(given, rows)
+        given = replace(given, values=given.values[: last + 1], times=given.times[: last + 1])
+        source, later = query(self, given, rows, 1, walk, dynamic, assimilate=True)
+        maps = predict(self, source, times[rows], steps=walk, later=later, members=members, seed=seed, **options)
+        read = np.stack([one.mask[0].any(0).numpy() for one in later]).astype(np.int8)  # (L, H, W)
+        about = {"long_name": "a sensor was read here at this time, and every member holds its reading"}
+        return maps.assign(read=(("init_time", "lead_time", *self.grid.axes), read[None], about))
 
-def never_supervised(store: PairStore, config: TrainConfig) -> Tensor:  # (C, H, W) bool
-    """The cells that no training target teaches, moved ones included."""
-    return torch.from_numpy(~_rolled(store.supervised(), store.shifts if config.shifts else (0, 0)))
-
-
-def start(path: Path, document: Document, store: PairStore, config: TrainConfig) -> Document:
-    """Make the folder; one that holds anything but the pairs of this run is never written over."""
-    if path.exists() and (not path.is_dir() or any(entry.name != PAIRS for entry in path.iterdir())):
-        raise SolidError(f"{path} exists and is never written over; resume it or choose another folder")
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-    cells = {"never_supervised": never_supervised(store, config)}
-    if store.grid.domain is not None:
-        cells["domain"] = torch.as_tensor(store.grid.domain, dtype=torch.bool)
-    if store.channels is not None:
-        cells["static"] = torch.from_numpy(store.channels.static)
-    content, sha256 = pack(cells)
-    replace(path / CELLS, content)
-    document = document | {"files": {CELLS: sha256}}
-    write_json(path / RUN, document)
-    return document
+    def _predict(
+        self, frames: FramesLike, lead: int, steps: int, at: Times | None, dynamic: xr.Dataset | None, **options: Any
+    ) -> xr.Dataset:
+        given, times = frames_for(self, frames)
+        rows = all_rows(given, times) if at is None else rows_of(given, at)
+        check_frames(given, rows)
+        source, later = query(self, given, rows, lead, steps, dynamic)
+        return predict(self, source, times[rows], steps=steps, later=later, **options)
 
 
-def _rolled(
-    supervised: np.ndarray,  # (C, H, W) bool
-    shifts: tuple[int, int],
-) -> np.ndarray:  # (C, H, W) bool
-    """The cells that targets reach once examples are rolled along the world's symmetries, too."""
-    for axis, step in zip((1, 2), shifts, strict=True):
-        if step:
-            rolls = range(0, supervised.shape[axis] * step, step)
-            supervised = np.any([np.roll(supervised, roll, axis) for roll in rolls], axis=0)
-    return supervised
-
-
-def resume(path: Path, document: Document) -> Document:
-    """What the folder says of itself, once it is clear that it is the same run."""
-    if not (path / RUN).is_file():
-        raise SolidError(f"{path} holds no run to resume ({RUN} is missing); start one without resume")
-    recorded = read_json(path / RUN)
-    for part in ("format", "model", "data", "train", "processes", "scaling"):
-        difference = _difference(recorded.get(part), document[part], part)
-        if difference:
-            raise SolidError(f"cannot resume {path}: {difference}; use its own settings or a new folder")
-    clean(path)
-    clean(path / STATE)
-    return recorded
-
-
-@contextmanager
-def only_writer(path: Path) -> Iterator[None]:
-    """Keep other processes from training in this folder; the system lets go of it when its holder dies."""
-    holder = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SolidError(f"another process is training in {path}; wait for it or choose another folder") from None
-        except OSError:
-            pass  # a file system without locks protects nobody, and keeps nobody from training
-        yield
-    finally:
-        os.close(holder)
-
-
-def _difference(recorded: Any, present: Any, name: str) -> str | None:
-    """The first place where two plain values differ, in words."""
-    if isinstance(recorded, dict) and isinstance(present, dict):
-        for key in sorted(recorded.keys() | present.keys()):
-            difference = _difference(recorded.get(key), present.get(key), f"{name}.{key}")
-            if difference:
-                return difference
-        return None
-    return None if recorded == present else f"{name} was {recorded} in the run and is {present} now"
-
-
-def total_steps(path: Path) -> int | None:
-    """How long this run is; None while a budget of minutes has not become a number of steps."""
-    return read_json(path / RUN)["total_steps"]
-
-
-def fix_total(path: Path, total: int) -> None:
-    write_json(path / RUN, read_json(path / RUN) | {"total_steps": total})
-
-
-def finish(path: Path, weights: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
-    """Publish the weights; `run.json` comes last, so a run that calls itself finished has them."""
-    content, sha256 = pack(weights)
-    replace(path / WEIGHTS, content)
-    document = read_json(path / RUN)
-    files = document["files"] | {WEIGHTS: sha256}
-    write_json(path / RUN, document | {"finished": True, "files": files, "history": dict(history)})
-
-
-def log(path: Path, line: Mapping[str, Any]) -> None:
-    with writing(path / LOG), open(path / LOG, "a") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def trim_log(path: Path, step: int) -> None:
-    """Forget the lines after the checkpoint that training returns to, and a last line cut short by a kill."""
-    with writing(path / LOG):
-        lines = (path / LOG).read_text().splitlines() if (path / LOG).exists() else []
-    kept = []
-    for line in lines:
-        with suppress(ValueError, KeyError, TypeError):
-            if json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
-    replace(path / LOG, "".join(kept).encode())
-
-
-def load_run(path: Path | str) -> LoadedRun:
-    """Open a finished run for use."""
-    path = Path(path)
-    if not (path / RUN).is_file():
-        raise SolidError(f"{path} is not a run folder ({RUN} is missing); `solid train` makes one")
-    info = read_json(path / RUN)
-    if not info["finished"]:
-        raise SolidError(f"the run {path} has not finished training; resume it to the end before using it")
-    data = info["data"]
-    cells = read_tensors(path / CELLS, info["files"][CELLS])
-    domain = cells["domain"].numpy() if "domain" in cells else None
-    grid = Grid.from_dict(data["grid"], domain)
-    shifts = data.get("shifts", (0, 0))
-    spec = Spec(grid, len(data["variables"]), data["covariates"], (shifts[0], shifts[1]))
-    with torch.random.fork_rng(devices=[]):  # its initial weights are thrown away: disturb nobody's stream
-        model = build(info["model"]["name"], spec, info["model"]["options"])
-    weights = read_tensors(path / WEIGHTS, info["files"][WEIGHTS])
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError:
-        raise SolidError(
-            f"the weights in {path} do not fit model '{model.name}' with the options in {RUN}; "
-            f"use solidfield {info['versions']['solidfield']}, which wrote them"
-        ) from None
-    return LoadedRun(
-        path=path,
-        model=model.eval().requires_grad_(False),
-        scaling=Scaling.from_dict(info["scaling"]),
-        grid=grid,
-        variables=tuple(data["variables"]),
-        units=tuple(data["units"]),
-        never_supervised=cells["never_supervised"],
-        leaks=info["model"]["leaks"],
-        info=info,
-        recipe=Recipe.from_dict(data["recipe"]) if "recipe" in data else None,
-        static=cells["static"].numpy() if "static" in cells else None,
-    )
+def load(folder: str | Path) -> Run:
+    """Open a finished run folder."""
+    return Run.open(folder)

@@ -13,7 +13,7 @@ from ..prediction.maps import save_maps
 from ..prediction.predict import predict_examples
 from ..report.truth import RIVALS
 from ..report.truth import evaluate as evaluate_maps
-from ..run import load_run
+from ..training.record import RunRecord
 from ..worlds import write_truth
 from ..worlds.observe import observe as observe_truth
 from . import show
@@ -51,7 +51,7 @@ def demo(
     scenes = choose_scenes(store, "test", config.predict)
     with show.progress("predicting", f"{len(scenes)} scenes x {config.predict.members} members") as update:
         maps = predict_examples(
-            load_run(out / "run"),
+            RunRecord.open(out / "run"),
             store,
             scenes,
             members=config.predict.members,

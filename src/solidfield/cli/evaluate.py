@@ -19,7 +19,7 @@ from ..report import RIVALS as REPORT_RIVALS
 from ..report import judge_run, refuse_report, write_report
 from ..report.truth import RIVALS, Judge
 from ..report.truth import evaluate as evaluate_maps
-from ..run import PAIRS, RUN, load_run
+from ..training.record import PAIRS, RUN, RunRecord
 from ..worlds import Truth, open_truth
 from . import show
 
@@ -70,7 +70,7 @@ def _run(
     json: bool,
 ) -> None:
     refuse_report(out)
-    loaded = load_run(path)
+    loaded = RunRecord.open(path)
     if pairs is None and not (path / PAIRS).exists():
         raise SolidError(f"{path} holds no pair store of its own; give the one to judge by with --pairs")
     store = open_pairs(pairs or path / PAIRS)
@@ -79,7 +79,7 @@ def _run(
             loaded,
             store,
             rivals=rivals,
-            runs=[load_run(other) for other in others],
+            runs=[RunRecord.open(other) for other in others],
             members=members,
             scenes=scenes,
             steps=steps,

@@ -18,8 +18,9 @@ from ..pairs.store import PairStore, is_pairs, open_pairs
 from ..prediction.ask import exceedance, variables_of
 from ..prediction.context import read_new
 from ..prediction.maps import save_maps
-from ..prediction.predict import Run, predict_examples
-from ..run import LoadedRun, load_run
+from ..prediction.predict import predict_examples
+from ..run import load
+from ..training.record import RunRecord
 from . import show
 from .answers import answers, parse_place, print_answers
 from .grid import parse_columns
@@ -99,13 +100,13 @@ def predict(
     if pairs:
         store = open_pairs(inputs[0])
         scene_list = choose_scenes(store, split, config, lead)
-        loaded = load_run(run)
+        loaded = load(run)
         with show.progress("predicting", f"{len(scene_list)} scenes x {config.members} members", json) as update:
             maps = predict_examples(
                 loaded, store, scene_list, recalibrate, steps=config.steps, progress=update, **drawing
             )
     else:
-        loaded = load_run(run)
+        loaded = load(run)
         reading = {"columns": parse_columns(columns), "timezone": timezone, "dates": date_format, "above": drop_above}
         frames = read_new(loaded, inputs, **reading)
         times = [instant(text, timezone or "UTC") for text in at or ()] or [_last(frames, loaded)]
@@ -113,13 +114,13 @@ def predict(
             drawing |= {"progress": update, "dynamic": open_fields(dynamic)}
             if assimilate:
                 start = instant(since, timezone or "UTC") if since else _earlier(frames, times[0], loaded)
-                maps = Run(loaded).assimilate(
+                maps = loaded.assimilate(
                     frames, since=start, until=times[0], steps=config.steps if steps else 0, **drawing
                 )
             elif lead == 0:
-                maps = Run(loaded).reconstruct(frames, at=times, **drawing)
+                maps = loaded.reconstruct(frames, at=times, **drawing)
             else:
-                maps = Run(loaded).forecast(frames, at=times, steps=config.steps, **drawing)
+                maps = loaded.forecast(frames, at=times, steps=config.steps, **drawing)
     levels = list(above or ())
     found = answers(maps, places, list(area or ()), levels)
     if levels:
@@ -138,13 +139,13 @@ def predict(
         show.line("maps", f"{out}{'   (oracle: leaks dense truth)' if loaded.leaks else ''}")
 
 
-def _last(frames: xr.Dataset, run: LoadedRun) -> np.datetime64:
+def _last(frames: xr.Dataset, run: RunRecord) -> np.datetime64:
     """The last frame that holds a reading."""
     seen = np.logical_or.reduce([np.isfinite(frames[name].values).any((1, 2)) for name in run.variables])
     return frames["time"].values[np.flatnonzero(seen)[-1]]
 
 
-def _earlier(frames: xr.Dataset, time: np.datetime64, run: LoadedRun, steps: int = 24) -> np.datetime64:
+def _earlier(frames: xr.Dataset, time: np.datetime64, run: RunRecord, steps: int = 24) -> np.datetime64:
     """The first frame with readings of the last steps before a time."""
     times = frames["time"].values
     seen = np.logical_or.reduce([np.isfinite(frames[name].values).any((1, 2)) for name in run.variables])

@@ -17,9 +17,9 @@ from ..pairs.covariates import Covariates
 from ..pairs.frames import as_frames
 from ..pairs.store import PairStore, is_pairs, open_pairs
 from ..readings.intake import read_frames
-from ..run import PAIRS
 from ..training.loop import Progress, TrainResult
 from ..training.loop import train as train_model
+from ..training.record import PAIRS
 from . import show
 from .grid import parse_columns
 

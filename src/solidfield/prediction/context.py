@@ -23,14 +23,14 @@ from ..pairs.covariates import Past, Recipe
 from ..pairs.frames import Frames, as_frames
 from ..pairs.store import PairStore
 from ..readings.intake import Readings, frames_like, read_frames
-from ..run import LoadedRun
+from ..training.record import RunRecord
 
 FramesLike: TypeAlias = Readings | np.ndarray
 Times = str | np.datetime64 | Sequence[str] | Sequence[np.datetime64] | np.ndarray
 Fields = Callable[[np.ndarray], np.ndarray]  # (N,) seconds -> (N, G, H, W) dynamic fields
 
 
-def frames_for(run: LoadedRun, frames: FramesLike) -> tuple[Frames, np.ndarray]:  # and the times to label maps with
+def frames_for(run: RunRecord, frames: FramesLike) -> tuple[Frames, np.ndarray]:  # and the times to label maps with
     """What the user gave, on the run's grid: readings, an xarray object with instants, or plain (time, C, H, W)."""
     if not isinstance(frames, xr.Dataset | xr.DataArray | np.ndarray):
         frames = read_new(run, frames)
@@ -62,7 +62,7 @@ def frames_for(run: LoadedRun, frames: FramesLike) -> tuple[Frames, np.ndarray]:
     return Frames(values, from_seconds(count), run.grid, run.variables, run.units, every=1.0), times
 
 
-def read_new(run: LoadedRun, readings: Readings, **options: Any) -> xr.Dataset:
+def read_new(run: RunRecord, readings: Readings, **options: Any) -> xr.Dataset:
     """New readings in the cells and frames of a run; `options` as for `read_frames`."""
     data = run.info["data"]
     if "clock" not in data:
@@ -81,11 +81,11 @@ def _has_instants(frames: xr.DataArray | np.ndarray) -> TypeGuard[xr.DataArray]:
     )
 
 
-def _domain(run: LoadedRun) -> np.ndarray:  # (H, W) bool
+def _domain(run: RunRecord) -> np.ndarray:  # (H, W) bool
     return run.grid.inside
 
 
-def _check_grid(frames: Frames, run: LoadedRun) -> None:
+def _check_grid(frames: Frames, run: RunRecord) -> None:
     same = frames.grid.shape == run.grid.shape and all(
         np.allclose(given, known, rtol=0, atol=0.01 * step)
         for given, known, step in zip(
@@ -129,7 +129,7 @@ def check_frames(frames: Frames, rows: np.ndarray) -> None:
 
 
 def query(
-    run: LoadedRun,
+    run: RunRecord,
     frames: Frames,
     rows: np.ndarray,  # (N,) the frames to start from
     lead: int,
@@ -158,7 +158,7 @@ def query(
     return _with_covariates(run, [first, *later], seconds[rows], frames.every, lead, past, fields)
 
 
-def example_query(run: LoadedRun, store: PairStore, indices: np.ndarray, steps: int) -> tuple[Source, list[Source]]:
+def example_query(run: RunRecord, store: PairStore, indices: np.ndarray, steps: int) -> tuple[Source, list[Source]]:
     """The same for examples of a store, which holds their history; dynamic fields stay as they are at the source."""
     first = store.batch(indices).source
     if run.recipe is None or steps == 1:
@@ -174,7 +174,7 @@ def example_query(run: LoadedRun, store: PairStore, indices: np.ndarray, steps: 
 
 
 def _with_covariates(
-    run: LoadedRun,
+    run: RunRecord,
     sources: list[Source],  # physical units: at t, t + step, t + 2 step, ...
     seconds: np.ndarray,  # (N,) t
     step: float,  # seconds
@@ -222,7 +222,7 @@ def _frames_at(
     return restrict(torch.from_numpy(values), torch.from_numpy(mask)).numpy(), mask
 
 
-def check_recipe(run: LoadedRun, store: PairStore) -> None:
+def check_recipe(run: RunRecord, store: PairStore) -> None:
     """A run can be asked only with the covariates it was trained with, standardised the same way."""
     present = None if store.recipe is None else Recipe.from_dict(store.recipe)
     if present != run.recipe:

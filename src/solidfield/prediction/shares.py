@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engine import Engine, spread
 from ..fields import Source
-from ..run import LoadedRun, load_run
+from ..training.record import RunRecord
 from .ensemble import Summary, draw, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
@@ -35,7 +35,7 @@ class Share:
 
 
 def draw_share(share: Share) -> np.ndarray:  # (k, N, L, C, H, W)
-    run = load_run(share.run)
+    run = RunRecord.open(share.run)
     drawn = draw(
         run.model,
         run.scaling,
@@ -53,7 +53,7 @@ def draw_share(share: Share) -> np.ndarray:  # (k, N, L, C, H, W)
 
 
 def draw_in_shares(
-    run: LoadedRun,
+    run: RunRecord,
     source: Source,  # physical units
     members: int,
     engine: Engine,

@@ -25,7 +25,7 @@ from ..keys import evenly
 from ..pairs.frames import Frames, as_frames
 from ..prediction.context import frames_for, query
 from ..prediction.ensemble import draw
-from ..run import load_run
+from ..training.record import RunRecord
 from .leave_out import Laws, Panel, fit_covariance, hidden_laws
 from .suspects import BOUND, judge, verdict
 
@@ -161,7 +161,7 @@ def _by_run(
     progress: Progress | None,
 ) -> Laws:
     """The run's ensemble for each hidden reading; the sensor is hidden from every frame, for a run may look back."""
-    run = load_run(folder)
+    run = RunRecord.open(folder)
     if 0 not in run.info["data"]["leads"]:
         raise SolidError(f"the run {folder} was not trained to reconstruct (lead 0); train with it, or use kriging")
     if given.variables[0] not in run.variables:

@@ -17,7 +17,7 @@ from ..forecast import Forecaster
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from ..prediction.ensemble import draw
-from ..run import LoadedRun
+from ..training.record import RunRecord
 from .held import Held
 from .truth import fit_rival
 
@@ -45,10 +45,10 @@ class Contender:
 
 
 def contenders(
-    run: LoadedRun,
+    run: RunRecord,
     store: PairStore,
     rivals: Sequence[str],
-    runs: Sequence[LoadedRun] = (),
+    runs: Sequence[RunRecord] = (),
 ) -> list[Contender]:
     """The run, then its rivals in closed form, then other trained runs; each under a name of its own."""
     for trained in (run, *runs):

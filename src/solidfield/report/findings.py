@@ -16,7 +16,7 @@ from ..errors import SolidError
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from ..prediction.predict import provenance
-from ..run import LoadedRun
+from ..training.record import RunRecord
 from .drawn import Drawn, contenders, draw_held
 from .held import Held, choose_examples, held_readings, lengths, share_beyond
 from .rolled import judge_rolled
@@ -46,17 +46,17 @@ class Evidence:
 @dataclass(frozen=True)
 class Findings:
     results: dict[str, Any]
-    run: LoadedRun
+    run: RunRecord
     store: PairStore
     evidence: list[Evidence]
 
 
 def judge_run(
-    run: LoadedRun,
+    run: RunRecord,
     store: PairStore,
     *,
     rivals: Sequence[str] = RIVALS,
-    runs: Sequence[LoadedRun] = (),  # trained rivals
+    runs: Sequence[RunRecord] = (),  # trained rivals
     members: int = 100,
     scenes: int | None = None,  # test examples of each lead, evenly spaced; None: all
     steps: int = 1,  # from 2 on the models are also rolled forward, and judged after every step
@@ -116,7 +116,7 @@ def _telling(note: Note, what: str) -> Callable[[int, int], None]:
     return lambda done, total: note(what, done, total)
 
 
-def _same_data(run: LoadedRun, store: PairStore) -> bool:
+def _same_data(run: RunRecord, store: PairStore) -> bool:
     return bool(run.info["data"]["fingerprint"] == store.fingerprint)
 
 
@@ -130,7 +130,7 @@ def _beyond(store: PairStore, held: Held) -> dict[str, Any]:
     return found
 
 
-def _map(run: LoadedRun, store: PairStore) -> dict[str, Any]:
+def _map(run: RunRecord, store: PairStore) -> dict[str, Any]:
     inside = store.grid.inside
     never = run.never_supervised.numpy() & inside
     return {

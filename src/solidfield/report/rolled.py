@@ -16,7 +16,7 @@ from ..errors import SolidError
 from ..keys import evenly
 from ..pairs.store import PairStore
 from ..prediction.context import example_query
-from ..run import LoadedRun
+from ..training.record import RunRecord
 from .drawn import Contender, Query, check_drawn, draw_in_parts, keep
 from .held import Held, choose_examples, held_readings
 from .scored import score_lead
@@ -27,7 +27,7 @@ SCENES = 40  # drawn unless more are asked for: each member of a scene costs a p
 
 def judge_rolled(
     models: Sequence[Contender],  # the run's own first
-    run: LoadedRun,
+    run: RunRecord,
     store: PairStore,
     steps: int,
     std: tuple[float, ...],  # (C,) of the training readings, physical units

@@ -25,7 +25,6 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from .. import run as folder
 from ..config import TrainConfig
 from ..disk import State, load_state, save_state
 from ..errors import SolidError
@@ -34,10 +33,12 @@ from ..forecast import Fitted, Forecaster
 from ..keys import evenly
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
+from . import folder
 from .batches import batch_of_step
 from .budget import Budget
 from .optimise import adamw, descend, learning_rate, moments, restore_moments, update_average
 from .processes import by_first, launch, repeatable
+from .record import STATE, Document
 from .validation import total_crps, validation_examples
 
 LOG_EVERY = 10  # steps between two lines of the log
@@ -95,7 +96,7 @@ def train(
     store: PairStore,
     run: Path | str,
     config: TrainConfig,
-    options: Mapping[str, Any] | None = None,  # the model's, so that `load_run` can build it again
+    options: Mapping[str, Any] | None = None,  # the model's, so that the run can build it again
     scaling: Scaling | None = None,  # fitted to the training readings unless given
     resume: bool = False,
     report: Callable[[Progress], None] | None = None,
@@ -126,7 +127,7 @@ def train(
     return result
 
 
-def _begin(held: ExitStack, session: Session, document: folder.Document, resume: bool) -> folder.Document:
+def _begin(held: ExitStack, session: Session, document: Document, resume: bool) -> Document:
     """Start the run or resume it, and be the only one to train in its folder."""
     run = session.run
     if not resume:
@@ -201,7 +202,7 @@ def _loop(
     session: Session, model: Forecaster, report: Callable[[Progress], None] | None, ready: bool
 ) -> tuple[TrainResult, Mapping[str, Tensor]]:
     fabric, store, config, run = session.fabric, session.store, session.config, session.run
-    budget, saved = Budget(config), load_state(run / folder.STATE)
+    budget, saved = Budget(config), load_state(run / STATE)
     if saved is None and not ready:
         prepare(model, store, session.scaling, config.batch, fabric.device)
     average = copy.deepcopy(model).eval().requires_grad_(False)
@@ -227,7 +228,7 @@ def _loop(
             "best": best,
         }
         plain = {"counters": asdict(counters), "precision": fabric.strategy.precision.state_dict()}
-        by_first(fabric, save_state, run / folder.STATE, step, State(tensors, plain))
+        by_first(fabric, save_state, run / STATE, step, State(tensors, plain))
 
     def exhausted() -> bool:
         return config.patience is not None and counters.stale >= config.patience

@@ -24,10 +24,10 @@ from ...report.held import choose_examples, lengths
 from ...report.rolled import judge_rolled
 from ...report.truth import groups_of
 from ...report.words import lead_label
-from ...run import load_run
 from ...scores.estimate import bootstrap
 from ...scores.nested import regions, score
 from ...theory.distance import distances_to_sensor
+from ...training.record import RunRecord
 from ..datasets.era5 import CREDIT, dense_era5, era5_pairs
 from .real import Note, Task, fill, is_closed, judged, plan
 from .real_brief import digits, estimate, part_of, region_in_brief, rolled_in_brief
@@ -73,7 +73,7 @@ def judge_dense(
     note: Note | None = None,
 ) -> dict[str, Any]:
     """The runs of one seed and their rivals against the whole field of the held-out days; at readings, hours ahead."""
-    runs, store = [load_run(task.folder) for task in tasks], open_pairs(tasks[0].pairs)
+    runs, store = [RunRecord.open(task.folder) for task in tasks], open_pairs(tasks[0].pairs)
     rivals = [name for name in models if is_closed(name) and name not in {task.scheme.model for task in tasks}]
     everyone = contenders(runs[0], store, rivals, runs[1:])
     truth = dense_era5(data)

@@ -21,7 +21,7 @@ from ...forecast import Fitted
 from ...models import model_class
 from ...pairs.store import PairStore, open_pairs
 from ...report import Findings, judge_run
-from ...run import load_run
+from ...training.record import RunRecord
 from .schemes import SCHEMES, Scheme, trained
 
 Note = Callable[[str, int, int], None]  # (what, done, all)
@@ -123,7 +123,7 @@ def judge_readings(
     note: Note | None = None,
 ) -> Findings:
     """The runs of one seed and the closed-form rivals at the held-out readings."""
-    runs = [load_run(task.folder) for task in tasks]
+    runs = [RunRecord.open(task.folder) for task in tasks]
     rivals = [name for name in models if is_closed(name) and name not in {task.scheme.model for task in tasks}]
     store = open_pairs(tasks[0].pairs)
     return judge_run(

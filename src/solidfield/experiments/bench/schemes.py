@@ -22,8 +22,8 @@ from ...keys import key
 from ...models import build
 from ...pairs.store import PairStore
 from ...prediction.ensemble import draw
-from ...run import LoadedRun, load_run
 from ...training.loop import Progress, train
+from ...training.record import RunRecord
 from ..costs import sampling_cost
 
 
@@ -86,7 +86,7 @@ def trained(
     seed: int,
     report: Callable[[Progress], None] | None = None,
     **settings: Any,  # further fields of TrainConfig
-) -> LoadedRun:
+) -> RunRecord:
     """Train a scheme on one core within a budget of its time, or take the run that is already there."""
     standing: dict[str, Any] = {
         "minutes": minutes,
@@ -108,7 +108,7 @@ def trained(
     resume = (folder / "run.json").is_file()
     with threads(1):
         train(model, store, folder, config, chosen.options, resume=resume, report=report)
-    return load_run(folder)
+    return RunRecord.open(folder)
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def members_of(
-    run: LoadedRun, source: Source, members: int, seed: int, dear: bool = False
+    run: RunRecord, source: Source, members: int, seed: int, dear: bool = False
 ) -> np.ndarray:  # (K, N, C, H, W)
     """Of a dear scheme at most DEAR_MEMBERS: the scores are fair, so fewer only widens error bars."""
     members = min(members, DEAR_MEMBERS) if dear else members
@@ -131,7 +131,7 @@ def members_of(
     return summary.members[:, :, 0]
 
 
-def account(run: LoadedRun, source: Source) -> dict[str, Any]:  # source in physical units
+def account(run: RunRecord, source: Source) -> dict[str, Any]:  # source in physical units
     """What a result cost, and whether it leaks."""
     return {
         "cost_of_100_members": sampling_cost(run.model, run.scaling.standardise(source)),

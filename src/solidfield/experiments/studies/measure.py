@@ -29,8 +29,8 @@ from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
 from ...prediction.ensemble import draw
 from ...report.truth import Judge, rival_ensemble
-from ...run import LOG, RUN, LoadedRun, load_run
 from ...training.loop import Progress, prepare, train
+from ...training.record import LOG, RUN, RunRecord
 from ...worlds import Truth
 from ..bench.record import provenance
 from ..bench.schemes import threads
@@ -115,7 +115,7 @@ def _trained(
     return {"training": training, "costs": costs, **judged}
 
 
-def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], LoadedRun]:
+def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], RunRecord]:
     """The account of the training, and the run that the best rate gave."""
     prepared, spent = _prepared(cell, store, folder)
     pilots = _pilots(cell, store, folder, prepared, note)
@@ -130,7 +130,7 @@ def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tupl
     start, whole = time.process_time(), not (folder / "main").exists()
     _train(cell, store, folder / "main", config, cell.options, prepared, note, f"training at rate {best:g}")
     with_rest = time.process_time() - start if whole else None  # a resumed run has no such number
-    run = load_run(folder / "main")
+    run = RunRecord.open(folder / "main")
     curve, speed = _curve(folder / "main" / LOG)
     account = {
         "rates": {f"{rate:g}": pilots.get(rate, {}).get("crps") for rate in cell.rates if len(cell.rates) > 1},
@@ -278,7 +278,7 @@ def last_quarter_gain(curve: list[tuple[float, float]]) -> float | None:
     return None if not before else 1 - min(crps for _, crps in curve) / min(before)
 
 
-def _costs(run: LoadedRun, source: Source) -> dict[str, Any]:
+def _costs(run: RunRecord, source: Source) -> dict[str, Any]:
     return {
         "parameters": run.model.parameter_count(),
         "gmacs_of_a_pass": pass_cost(run.model, source),

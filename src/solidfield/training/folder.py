@@ -1,0 +1,193 @@
+"""The run folder: everything a trained model needs to be used again, and to be accounted for.
+
+    run.json             what was trained, on what, how, with which versions; sealed by its own checksum
+    weights.safetensors  the weights to use, written when training ends
+    cells.safetensors    which cells count, which were never supervised, static covariates
+    pairs.zarr           the pairs it was trained on, where they were made for it (`fit.py`)
+    log.jsonl            one line per logged step
+    state/step-00000400  the last two checkpoints
+
+A folder belongs to one run: starting into it again is an error, resuming it with other data or settings is an
+error that names the difference, and so is resuming it while another process trains in it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..config import TrainConfig
+from ..disk import clean, digest, pack, read_json, replace, write_json, writing
+from ..errors import SolidError
+from ..forecast import Forecaster
+from ..pairs.scaling import Scaling
+from ..pairs.store import PairStore
+from .record import CELLS, LOG, PAIRS, RUN, STATE, WEIGHTS, Document
+
+
+def describe(
+    model: Forecaster,
+    options: Mapping[str, Any],
+    store: PairStore,
+    scaling: Scaling,
+    config: TrainConfig,
+    processes: int,
+) -> Document:
+    """All that decides the result of a training run, as plain JSON."""
+    grid = model.spec.grid
+    model_part = {"name": model.name, "options": dict(options), "leaks": model.leaks}
+    data_part = {
+        "fingerprint": store.fingerprint,
+        "grid": grid.as_dict(),
+        "variables": list(store.variables),
+        "units": list(store.units),
+        "covariates": model.spec.covariates,
+        "shifts": list(model.spec.shifts),
+        "leads": sorted(int(lead) for lead in store.leads),
+        "step": float(store.step),
+    }
+    if store.recipe is not None:
+        data_part["recipe"] = store.recipe
+    if store.epoch is not None:
+        data_part |= {"epoch": store.epoch, "clock": store.attributes["clock"]}
+    train_part = config.model_dump(mode="json")
+    versions = {name: version(name) for name in ("solidfield", "torch", "numpy")}
+    document = {
+        "format": 1,
+        "label": model.label(),
+        "model": model_part,
+        "data": data_part,
+        "scaling": scaling.as_dict(),
+        "train": train_part,
+        "processes": processes,  # each draws its own noise: another number gives another result
+        "threads": torch.get_num_threads(),  # sums depend on how many threads share them
+        "config_hash": digest({"model": model_part, "train": train_part}),
+        "versions": versions | {"python": platform.python_version()},
+        "total_steps": None if config.minutes is not None else config.steps,
+        "finished": False,
+        "files": {},
+        "history": {},
+    }
+    return json.loads(json.dumps(document))
+
+
+def never_supervised(store: PairStore, config: TrainConfig) -> Tensor:  # (C, H, W) bool
+    """The cells that no training target teaches, moved ones included."""
+    return torch.from_numpy(~_rolled(store.supervised(), store.shifts if config.shifts else (0, 0)))
+
+
+def start(path: Path, document: Document, store: PairStore, config: TrainConfig) -> Document:
+    """Make the folder; one that holds anything but the pairs of this run is never written over."""
+    if path.exists() and (not path.is_dir() or any(entry.name != PAIRS for entry in path.iterdir())):
+        raise SolidError(f"{path} exists and is never written over; resume it or choose another folder")
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    cells = {"never_supervised": never_supervised(store, config)}
+    if store.grid.domain is not None:
+        cells["domain"] = torch.as_tensor(store.grid.domain, dtype=torch.bool)
+    if store.channels is not None:
+        cells["static"] = torch.from_numpy(store.channels.static)
+    content, sha256 = pack(cells)
+    replace(path / CELLS, content)
+    document = document | {"files": {CELLS: sha256}}
+    write_json(path / RUN, document)
+    return document
+
+
+def _rolled(
+    supervised: np.ndarray,  # (C, H, W) bool
+    shifts: tuple[int, int],
+) -> np.ndarray:  # (C, H, W) bool
+    """The cells that targets reach once examples are rolled along the world's symmetries, too."""
+    for axis, step in zip((1, 2), shifts, strict=True):
+        if step:
+            rolls = range(0, supervised.shape[axis] * step, step)
+            supervised = np.any([np.roll(supervised, roll, axis) for roll in rolls], axis=0)
+    return supervised
+
+
+def resume(path: Path, document: Document) -> Document:
+    """What the folder says of itself, once it is clear that it is the same run."""
+    if not (path / RUN).is_file():
+        raise SolidError(f"{path} holds no run to resume ({RUN} is missing); start one without resume")
+    recorded = read_json(path / RUN)
+    for part in ("format", "model", "data", "train", "processes", "scaling"):
+        difference = _difference(recorded.get(part), document[part], part)
+        if difference:
+            raise SolidError(f"cannot resume {path}: {difference}; use its own settings or a new folder")
+    clean(path)
+    clean(path / STATE)
+    return recorded
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Keep other processes from training in this folder; the system lets go of it when its holder dies."""
+    holder = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SolidError(f"another process is training in {path}; wait for it or choose another folder") from None
+        except OSError:
+            pass  # a file system without locks protects nobody, and keeps nobody from training
+        yield
+    finally:
+        os.close(holder)
+
+
+def _difference(recorded: Any, present: Any, name: str) -> str | None:
+    """The first place where two plain values differ, in words."""
+    if isinstance(recorded, dict) and isinstance(present, dict):
+        for key in sorted(recorded.keys() | present.keys()):
+            difference = _difference(recorded.get(key), present.get(key), f"{name}.{key}")
+            if difference:
+                return difference
+        return None
+    return None if recorded == present else f"{name} was {recorded} in the run and is {present} now"
+
+
+def total_steps(path: Path) -> int | None:
+    """How long this run is; None while a budget of minutes has not become a number of steps."""
+    return read_json(path / RUN)["total_steps"]
+
+
+def fix_total(path: Path, total: int) -> None:
+    write_json(path / RUN, read_json(path / RUN) | {"total_steps": total})
+
+
+def finish(path: Path, weights: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
+    """Publish the weights; `run.json` comes last, so a run that calls itself finished has them."""
+    content, sha256 = pack(weights)
+    replace(path / WEIGHTS, content)
+    document = read_json(path / RUN)
+    files = document["files"] | {WEIGHTS: sha256}
+    write_json(path / RUN, document | {"finished": True, "files": files, "history": dict(history)})
+
+
+def log(path: Path, line: Mapping[str, Any]) -> None:
+    with writing(path / LOG), open(path / LOG, "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def trim_log(path: Path, step: int) -> None:
+    """Forget the lines after the checkpoint that training returns to, and a last line cut short by a kill."""
+    with writing(path / LOG):
+        lines = (path / LOG).read_text().splitlines() if (path / LOG).exists() else []
+    kept = []
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError):
+            if json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+    replace(path / LOG, "".join(kept).encode())

@@ -1,0 +1,89 @@
+"""What a finished run folder holds, as one frozen record: the model, its scaling and grid, and where they came from.
+
+`RunRecord.open(folder)` reads it; `folder.py` says what the files are and writes them. The public `Run` (`run.py`) is
+this record with the verbs of prediction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..disk import read_json, read_tensors
+from ..errors import SolidError
+from ..forecast import Forecaster, Spec
+from ..grid import Grid
+from ..models import build
+from ..pairs.covariates import Recipe
+from ..pairs.scaling import Scaling
+
+RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
+PAIRS = "pairs.zarr"
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A trained model and what it takes to use it on data in physical units."""
+
+    path: Path
+    model: Forecaster  # in evaluation mode, on the CPU
+    scaling: Scaling
+    grid: Grid
+    variables: tuple[str, ...]
+    units: tuple[str, ...]
+    never_supervised: Tensor  # (C, H, W) bool: no training target ever taught the model about this cell
+    leaks: bool  # was it trained on dense truth? then every result must say so
+    info: Document  # run.json: provenance, settings, history
+    recipe: Recipe | None = None  # of the covariates
+    static: np.ndarray | None = None  # (S, H, W) static covariates, where there is a recipe
+
+    @property
+    def step(self) -> float:
+        """Time between two leads: seconds where times are instants."""
+        return float(self.info["data"]["step"])
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """Open a finished run for use."""
+        path = Path(path)
+        if not (path / RUN).is_file():
+            raise SolidError(f"{path} is not a run folder ({RUN} is missing); `solid train` makes one")
+        info = read_json(path / RUN)
+        if not info["finished"]:
+            raise SolidError(f"the run {path} has not finished training; resume it to the end before using it")
+        data = info["data"]
+        cells = read_tensors(path / CELLS, info["files"][CELLS])
+        domain = cells["domain"].numpy() if "domain" in cells else None
+        grid = Grid.from_dict(data["grid"], domain)
+        shifts = data.get("shifts", (0, 0))
+        spec = Spec(grid, len(data["variables"]), data["covariates"], (shifts[0], shifts[1]))
+        with torch.random.fork_rng(devices=[]):  # its initial weights are thrown away: disturb nobody's stream
+            model = build(info["model"]["name"], spec, info["model"]["options"])
+        weights = read_tensors(path / WEIGHTS, info["files"][WEIGHTS])
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError:
+            raise SolidError(
+                f"the weights in {path} do not fit model '{model.name}' with the options in {RUN}; "
+                f"use solidfield {info['versions']['solidfield']}, which wrote them"
+            ) from None
+        return cls(
+            path=path,
+            model=model.eval().requires_grad_(False),
+            scaling=Scaling.from_dict(info["scaling"]),
+            grid=grid,
+            variables=tuple(data["variables"]),
+            units=tuple(data["units"]),
+            never_supervised=cells["never_supervised"],
+            leaks=info["model"]["leaks"],
+            info=info,
+            recipe=Recipe.from_dict(data["recipe"]) if "recipe" in data else None,
+            static=cells["static"].numpy() if "static" in cells else None,
+        )
