@@ -54,10 +54,16 @@ def tiny_models() -> Iterator[None]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, tiny_models: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A place for a run folder; one thread, and no waiting for the disk (only a power cut tells it apart)."""
+def one_thread() -> Iterator[None]:
+    """Sums are then taken in one order, whatever the machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    yield tmp_path / "run"
+    yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def run(tmp_path: Path, tiny_models: None, one_thread: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for a run folder; one thread, and no waiting for the disk (only a power cut tells it apart)."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    return tmp_path / "run"

@@ -227,17 +227,20 @@ def reads_channels_and_covariates(model: type[Forecaster], **options: Any) -> No
     source = make_pair(spec).source
     members = evaluated(made, source)
     assert members.shape == (2, 3, 2, *SMALL)
-    if isinstance(made, Fitted):  # climatology, for one, reads neither
-        return
     assert source.covariates is not None
-    other_values = Source.of(source.values + 1.0, source.mask, source.lead, source.covariates)
-    assert not torch.equal(members, evaluated(made, other_values))
+    for c in range(2):
+        raised = source.values.clone()
+        raised[:, c] += 1.0
+        others = evaluated(made, Source.of(raised, source.mask, source.lead, source.covariates))
+        assert not torch.equal(members[:, :, c], others[:, :, c])
+        if isinstance(made, Fitted):  # a closed form takes the variables one by one
+            assert torch.equal(members[:, :, 1 - c], others[:, :, 1 - c])
     other_known = Source.of(source.values, source.mask, source.lead, source.covariates + 1.0)
-    assert not torch.equal(members, evaluated(made, other_known))
+    assert torch.equal(members, evaluated(made, other_known)) == isinstance(made, Fitted)  # which reads no channels
 
 
-def learns_an_easy_world(model: type[Forecaster], steps: int, lr: float, **options: Any) -> None:
-    """A short training lowers the loss, and the mean member beats climatology on held-out targets."""
+def learns_an_easy_world(model: type[Forecaster], steps: int, lr: float, left: float = 0.4, **options: Any) -> None:
+    """A short training lowers the loss, and leaves at most so much of climatology's variance on held-out targets."""
     spec = make_spec((8, 8))
     made = build(model, spec, **options)
     held_out = make_pair(spec, batch=64, seed=-1)
@@ -257,4 +260,4 @@ def learns_an_easy_world(model: type[Forecaster], steps: int, lr: float, **optio
     mean = evaluated(made, held_out.source, range(8 if made.stochastic else 1)).mean(0)
     error = (mean - target.values)[target.mask].square().mean()
     climatology = target.values[target.mask].var()
-    assert error < 0.8 * climatology, f"{float(error):.3f} against {float(climatology):.3f}"
+    assert error < left * climatology, f"{float(error):.3f} against {float(climatology):.3f}"

@@ -1,9 +1,12 @@
 """Laws of a perfect ensemble at any size, what ties do, and what over- and underconfidence look like."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
+from shared import standard_normal
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.scores.calibration import (
@@ -19,9 +22,7 @@ from solidfield.scores.calibration import (
 )
 from solidfield.scores.metrics import crps, crps_map, mse, select
 
-
-def drawn(*shape: int, key: str = "calibration") -> np.ndarray:
-    return numpy_generator(0, key, *shape).standard_normal(shape)
+drawn = partial(standard_normal, key="calibration")
 
 
 @pytest.mark.parametrize("K", [2, 3, 5, 10, 100])

@@ -20,12 +20,7 @@ MODELS = [Climatology, Persistence, Nearest, InverseDistance, RadialBasis, Krigi
 READERS = MODELS[1:]  # climatology ignores the readings
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
-from typer.testing import CliRunner
 
+from shared import solid
 from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.models import MODELS
@@ -14,13 +14,6 @@ from solidfield.prediction.maps import open_maps
 from solidfield.run import load
 
 MODEL = ("--set", "model.name=solid", "--set", "model.options={size = 'smoke'}")
-
-
-def solid(*words):
-    """Run a verb; a SolidError comes out as itself, so that a test can read its one line."""
-    result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ TRAINED = [model for model in MODELS.values() if not issubclass(model, Fitted)]
 LEARNS: dict[str, tuple[int, float, dict[str, Any]]] = {
     "solid": (120, 5e-3, {"prior": "none"}),  # kriging alone knows this world: there would be nothing left to learn
     "solid-onepass": (80, 5e-3, {}),
-    "solid-paper": (100, 5e-3, {"patch": 2, "multipliers": (1,), "schedule": "cosine", "dropout": 0.0}),
+    "solid-paper": (100, 5e-3, {"patch": 2, "multipliers": (1,), "schedule": "cosine", "dropout": 0.0, "left": 0.75}),
     "unet": (60, 1e-2, {}),
     "ffno": (60, 1e-2, {}),
     "oformer": (60, 3e-3, {}),
@@ -27,7 +27,7 @@ LEARNS: dict[str, tuple[int, float, dict[str, Any]]] = {
     "scent": (60, 3e-3, {}),
     "stylegan3": (60, 5e-3, {"beta": 1.0}),
     "inr-gan": (60, 5e-3, {"beta": 1.0}),
-    "infty-diff": (140, 1e-2, {}),
+    "infty-diff": (140, 1e-2, {"left": 0.75}),
     "ddo": (60, 1e-2, {}),
     "unet-mixture": (60, 1e-2, {}),
 }

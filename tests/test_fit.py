@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from typer.testing import CliRunner
 
 from scattered import some_frames
-from solidfield import cli
+from shared import solid
 from solidfield.config import load_config
 from solidfield.errors import SolidError
 from solidfield.fit import choose_holdout, choose_transform, fit, with_reading_error
@@ -38,12 +37,6 @@ def a_table(path, hours=72, seed=0):
     table = pd.DataFrame(rows, columns=["lat", "long", "time", "pm"])
     table.to_csv(path, index=False)
     return table
-
-
-def solid(*words):
-    result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

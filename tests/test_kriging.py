@@ -23,12 +23,7 @@ SIDE = 16
 BOX = Grid.box(SIDE, SIDE, 1.0)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def advected(lead: float = 1.0) -> Covariance:

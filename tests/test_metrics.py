@@ -1,17 +1,18 @@
 """Scores of value against brute force, closed forms and scoringrules; nothing off the mask is read."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scoringrules
 import torch
 
+from shared import standard_normal
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.scores.metrics import block_means, crps, crps_map, energy_score, mae, mse, roughness, spectrum
 
-
-def drawn(*shape: int, key: str = "metrics") -> np.ndarray:
-    return numpy_generator(0, key, *shape).standard_normal(shape)
+drawn = partial(standard_normal, key="metrics")
 
 
 def brute_force(x: np.ndarray, y: np.ndarray) -> np.ndarray:

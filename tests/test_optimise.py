@@ -72,11 +72,18 @@ def test_statistics_are_those_of_the_averaged_weights():
 
 
 @pytest.mark.parametrize("model", TRAINED, ids=lambda model: model.name)
-def test_what_does_not_change_keeps_its_bits(model: type[Forecaster]):
-    """Coordinates, filters and bases are buffers, too: finite, so that averaging them with themselves is nothing."""
-    made = contract.build(model, contract.make_spec())
-    average = copy.deepcopy(made)
-    before = [buffer.clone() for buffer in average.buffers()]
-    update_average(average, made, 3, ema=0.9)
-    for a, b in zip(before, average.buffers(), strict=True):
-        assert torch.equal(a, b)
+def test_an_average_moves_what_was_learnt_and_keeps_the_bits_of_the_rest(model: type[Forecaster]):
+    """Coordinates, filters and bases are buffers, too: a step leaves them alone, and so does the average of it."""
+    spec = contract.make_spec()
+    made = contract.build(model, spec)
+    average, before = copy.deepcopy(made), copy.deepcopy(made)
+    contract.descend(made, [contract.make_pair(spec)], lr=1e-2)
+    update_average(average, made, 8, ema=0.9)  # decay (1 + 8) / (10 + 8)
+    moved = 0
+    for old, new, mean in zip(*(one.state_dict().values() for one in (before, made, average)), strict=True):
+        if torch.equal(old, new):
+            assert torch.equal(mean, old)
+        elif mean.is_floating_point():
+            torch.testing.assert_close(mean, (old + new) / 2, atol=1e-6, rtol=1e-5)
+            moved += 1
+    assert moved > 0

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import timeit
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -392,11 +391,3 @@ def test_progress_counts_trajectories(tmp_path):
     calls = []
     observe(FakeTruth(), tmp_path / "pairs", SCENARIO, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(n + 1, 10) for n in range(10)]
-
-
-def test_a_batch_of_64_is_quick(tmp_path):
-    truth = FakeTruth(np.zeros((3, 61, 1, 64, 64), dtype=np.float32), Grid((64, 64)), ("u",))
-    store = observe(truth, tmp_path / "pairs", Scenario("random", 0.1, "instance"))
-    indices = np.random.default_rng(0).permutation(len(store))[:64]
-    best = min(timeit.repeat(lambda: store.batch(indices), number=1, repeat=20))
-    assert best < 0.01  # about 1 ms on an idle core; the margin is for a busy one

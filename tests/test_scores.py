@@ -1,10 +1,12 @@
 """The table of all scores: plain JSON, equal to the single metrics, error bars by groups of fields."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
+from shared import standard_normal
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.scores.calibration import coverage, rank_histogram, spread_skill
@@ -15,8 +17,7 @@ from solidfield.scores.nested import measure, regions, score, summarise
 K, N, C, H, W = 30, 6, 2, 8, 8
 
 
-def drawn(*shape: int, key: str = "scores") -> np.ndarray:
-    return numpy_generator(0, key, *shape).standard_normal(shape)
+drawn = partial(standard_normal, key="scores")
 
 
 def masks() -> tuple[np.ndarray, np.ndarray]:
