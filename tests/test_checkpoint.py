@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 import solidfield.disk
 import tiny
-from solidfield.disk import State, checkpoints, digest, load_state, read_json, save_state, write_json
+from solidfield.disk import atomic, digest, read_json, refuse_existing, replace, save_dataset, write_json
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.pairs.store import PairStore
+from solidfield.training.checkpoint import State, checkpoints, load_state, save_state
 from solidfield.training.loop import Progress, train
 from solidfield.training.record import RunRecord
 from solidfield.worlds.scenarios import Scenario
@@ -258,3 +260,93 @@ def test_what_cannot_be_loaded_says_why(store: PairStore, run: Path) -> None:
     flip(run / "run.json")
     with pytest.raises(SolidError, match=r"run\.json is damaged"):
         RunRecord.open(run)
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def content_of(path: Path) -> dict[str, bytes]:
+    """Every file below, by its name."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def new_file(path: Path) -> None:
+    replace(path, b"new")
+
+
+def new_folder(path: Path) -> None:
+    with atomic(path) as part:
+        part.mkdir()
+        (part / "values").write_bytes(b"new")
+
+
+def new_maps(path: Path) -> None:
+    save_dataset(xr.Dataset({"pm": ("x", np.arange(3.0))}), path)
+
+
+WRITERS = [("a.json", new_file), ("a", new_folder), ("a.nc", new_maps), ("a.zarr", new_maps)]
+
+
+@pytest.mark.parametrize("step", ["fsync", "rename"])
+@pytest.mark.parametrize(("name", "write"), WRITERS)
+def test_a_failed_write_keeps_the_old_and_leaves_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, write: Callable[[Path], None], step: str
+) -> None:
+    path = tmp_path / name
+    write(path)
+    if path.is_dir():
+        (path / "mine").write_bytes(b"old")
+    else:
+        path.write_bytes(b"old")
+    before = content_of(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(solidfield.disk.os, step, full)
+        with pytest.raises(SolidError, match=rf"cannot write \S+{name}: No space left on device; make room there"):
+            write(path)
+    assert content_of(tmp_path) == before
+    write(path)
+    assert b"old" not in content_of(tmp_path).values()
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_folder_comes_back_when_its_successor_cannot_take_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old folder was set aside already when the second rename fails."""
+    new_folder(tmp_path / "a")
+    (tmp_path / "a" / "values").write_bytes(b"old")
+    rename, calls = os.rename, []
+
+    def second_fails(old: Path, new: Path) -> None:
+        calls.append(old)
+        if len(calls) == 2:
+            full()
+        rename(old, new)
+
+    monkeypatch.setattr(solidfield.disk.os, "rename", second_fails)
+    with pytest.raises(SolidError, match="No space left"):
+        new_folder(tmp_path / "a")
+    assert content_of(tmp_path) == {"a/values": b"old"}
+
+
+def test_an_interrupt_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with atomic(tmp_path / "a") as part:
+            part.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert os.listdir(tmp_path) == []
+
+
+def test_only_what_somebody_made_is_refused(tmp_path: Path) -> None:
+    refuse_existing(tmp_path / "absent")
+    refuse_existing(tmp_path)
+    (tmp_path / "pairs.zarr").mkdir()
+    refuse_existing(tmp_path, besides=("pairs.zarr",))
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        (tmp_path / "notes.txt").write_text("mine")
+        with pytest.raises(SolidError, match="exists and is never written over; remove it"):
+            refuse_existing(path, besides=("pairs.zarr",))

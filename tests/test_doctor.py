@@ -342,7 +342,7 @@ def test_the_verb_prints_draws_and_lists_refusals(tmp_path):
     report = json.loads(solid("check", path, "--json"))
     assert (report["rows"], report["refused"]) == (HOURS * SENSORS - 2, 2)
     assert report["findings"][0]["what"] == "refused"
-    with pytest.raises(SolidError, match="not overwritten"):
+    with pytest.raises(SolidError, match="never written over"):
         solid("check", path, "--refused", side)
 
 

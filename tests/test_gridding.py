@@ -267,7 +267,7 @@ def test_frames_come_back_from_disk(tmp_path, name):
     (tmp_path / "other.nc").write_text("mine")
     with pytest.raises(SolidError, match="holds no frames; choose another"):
         save_frames(frames, tmp_path / "other.nc")
-    with pytest.raises(SolidError, match="damaged or no NetCDF"):
+    with pytest.raises(SolidError, match="or no NetCDF"):
         open_frames(tmp_path / "other.nc")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "other.nc"])
 

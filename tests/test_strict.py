@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 import tiny
-from solidfield.disk import load_state
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.forecast import Fitted, Forecaster
 from solidfield.keys import torch_generator
@@ -25,6 +24,7 @@ from solidfield.models import MODELS, build
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.training.augment import roll, thin
+from solidfield.training.checkpoint import load_state
 from solidfield.training.loop import train
 from solidfield.training.record import RunRecord
 

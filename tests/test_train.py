@@ -18,12 +18,12 @@ from torch import Tensor, nn
 
 import solidfield.training.budget
 import tiny
-from solidfield.disk import load_state
 from solidfield.errors import SolidError
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.training.batches import batch_of_step, rows_of_step
 from solidfield.training.budget import LEAST, SKIP, Budget
+from solidfield.training.checkpoint import load_state
 from solidfield.training.loop import Progress, train
 from solidfield.training.optimise import learning_rate, update_average
 from solidfield.training.record import RunRecord

@@ -1,9 +1,8 @@
-"""State on disk that survives a kill, a full disk and a flipped bit: safetensors + JSON, nothing pickled.
+"""Files that survive a kill, a full disk and a flipped bit: safetensors + JSON, nothing pickled.
 
-A checkpoint is a folder `step-00000400` of tensor files and one `state.json` that holds the SHA-256 of each
-of them and of itself. It is written under a temporary name, flushed to the disk, and renamed: at every moment
-a checkpoint either exists in full or not at all. Reading checks every byte; a damaged checkpoint is an error
-that says which older one is intact, never a silent step back.
+Everything is written under a temporary name beside its place, flushed to the disk, and renamed: at every moment what
+has the name is the old thing or the new one, in full. A failure removes what was begun and is one line for the user.
+JSON carries the SHA-256 of its own content and tensors are read against theirs, so that damage is an error.
 """
 
 from __future__ import annotations
@@ -12,31 +11,105 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import safetensors.torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from .errors import SolidError
 
-KEPT = 2  # the newest, and one to return to should the disk damage it
+if TYPE_CHECKING:  # `solid check` reads and writes files without waiting for these
+    import xarray as xr
+    from torch import Tensor
+
 TEMPORARY = ".tmp-"
+ROOM = "make room there or choose another place, what was there is untouched"
 
 
 class Damaged(SolidError):
     """A file whose bytes are not those that were written."""
 
 
-@dataclass(frozen=True)
-class State:
-    """Named groups of tensors (weights, averages, moments) and the plain counters that belong to them."""
+def refuse_existing(path: Path, remedy: str = "remove it or choose another name", besides: Container[str] = ()) -> None:
+    """What somebody made before is never written over; an empty folder, or one with only `besides`, is nobody's."""
+    if path.exists() and not (path.is_dir() and all(entry.name in besides for entry in path.iterdir())):
+        raise SolidError(f"{path} exists and is never written over; {remedy}")
 
-    tensors: Mapping[str, Mapping[str, Tensor]]
-    counters: Mapping[str, Any]
+
+@contextmanager
+def writing(path: Path, remedy: str = ROOM) -> Iterator[None]:
+    """Turn what the system says of a failed write into one line for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise SolidError(f"cannot write {path}: {error.strerror or error}; {remedy}") from error
+
+
+@contextmanager
+def atomic(path: Path, remedy: str = ROOM) -> Iterator[Path]:
+    """A place beside `path` to write a file or a folder to: it takes the name when all went well, else it vanishes.
+
+    What has the name already is replaced. A folder's files are flushed by whoever writes them (`write_bytes`), as far
+    as they must outlive a power cut.
+    """
+    temporary, old = (path.with_name(f"{TEMPORARY}{kind}{path.name}") for kind in ("", "old-"))
+    with writing(path, remedy):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove(temporary)
+            remove(old)
+            yield temporary
+            flush(temporary)
+            if path.is_dir():
+                os.rename(path, old)  # a folder cannot be renamed onto another
+            os.rename(temporary, path)
+            flush(path.parent)
+        except BaseException:
+            remove(temporary)
+            if old.exists() and not path.exists():
+                os.rename(old, path)
+            raise
+        if old.exists():
+            remove(old)
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def clean(folder: Path) -> None:
+    """Remove what a killed process left half written."""
+    for left in folder.glob(TEMPORARY + "*"):
+        remove(left)
+
+
+def flush(path: Path) -> None:
+    """Bring a file, or the list of names of a folder, from the system's cache to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write and flush to the disk, not only to the system's cache."""
+    path.write_bytes(content)
+    flush(path)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put new content in place of a file in one step: a reader meets the old one or the new one."""
+    with atomic(path) as part:
+        part.write_bytes(content)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    replace(path, sealed(document))
 
 
 def digest(plain: Any) -> str:
@@ -44,53 +117,7 @@ def digest(plain: Any) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the system says of a failed write into one line for the user."""
-    try:
-        yield
-    except OSError as error:
-        raise SolidError(
-            f"cannot write {path}: {error.strerror or error}; make room there and resume, "
-            "the last good checkpoint is untouched"
-        ) from error
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write and flush to the disk, not only to the system's cache."""
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Put new content in place of a file in one step: a reader meets the old one or the new one."""
-    temporary = path.with_name(TEMPORARY + path.name)
-    with writing(path):
-        try:
-            write_bytes(temporary, content)
-            os.replace(temporary, path)
-            _flush_folder(path.parent)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-
-
-def _flush_folder(folder: Path) -> None:
-    """A rename lasts only once the folder that lists it is on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    replace(path, _sealed(document))
-
-
-def _sealed(document: Mapping[str, Any]) -> bytes:
+def sealed(document: Mapping[str, Any]) -> bytes:
     """JSON text with the hash of its own content, so that a changed digit is noticed."""
     return (json.dumps({**document, "sha256": digest(document)}, indent=2) + "\n").encode()
 
@@ -110,87 +137,52 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, str]:
     """The tensors as safetensors bytes, and their SHA-256; tied tensors are stored once for each name."""
-    own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    content = safetensors.torch.save(own)
+    from safetensors.torch import save
+
+    content = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
     return content, hashlib.sha256(content).hexdigest()
 
 
 def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
+    from safetensors.torch import load
+
     try:
         content = path.read_bytes()
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise Damaged(f"{path} is damaged: its {len(content)} bytes do not match their checksum")
-    return safetensors.torch.load(content)
+    return load(content)
 
 
-def save_state(folder: Path, step: int, state: State) -> Path:
-    """Write the checkpoint of this step into `folder`, then let go of all but the newest two."""
-    final = folder / f"step-{step:08d}"
-    temporary = folder / (TEMPORARY + final.name)
-    with writing(final):
+def save_dataset(data: xr.Dataset, path: Path, packed: bool = False) -> None:
+    """Write NetCDF (.nc, compressed where `packed`) or Zarr (.zarr), by the name's ending."""
+    check_ending(path)
+    with atomic(path) as part:
+        if path.suffix == ".zarr":
+            data.to_zarr(part, mode="w", consolidated=False)
+            return
+        encoding = {str(name): {"zlib": True, "complevel": 1} for name in data.data_vars} if packed else None
         try:
-            temporary.mkdir(parents=True)
-            files = {}
-            for name, tensors in state.tensors.items():
-                content, files[f"{name}.safetensors"] = pack(tensors)
-                write_bytes(temporary / f"{name}.safetensors", content)
-            write_bytes(temporary / "state.json", _sealed({"step": step, **state.counters, "files": files}))
-            _flush_folder(temporary)
-            os.rename(temporary, final)
-            _flush_folder(folder)
-        except OSError:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-    for old in checkpoints(folder)[:-KEPT]:
-        _remove(old)
-    return final
+            data.to_netcdf(part, engine="netcdf4", encoding=encoding)
+        except RuntimeError as error:  # what HDF5 makes of a full disk
+            raise OSError(str(error)) from error
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints, oldest first."""
-    return sorted(folder.glob("step-*"))
+def check_ending(path: Path) -> None:
+    """Refuse a name that says neither NetCDF nor Zarr, before any work is done for it."""
+    if path.suffix not in (".nc", ".zarr"):
+        raise SolidError(f"cannot write {path}: end the name in .nc (NetCDF) or .zarr")
 
 
-def _remove(checkpoint: Path) -> None:
-    """Rename, then delete: a kill in between must not leave half a checkpoint under a good name."""
-    doomed = checkpoint.with_name(TEMPORARY + "old-" + checkpoint.name)
-    with suppress(OSError):  # an old checkpoint that cannot be deleted harms nobody
-        os.rename(checkpoint, doomed)
-        shutil.rmtree(doomed)
+def open_dataset(path: Path, remedy: str, **options: Any) -> xr.Dataset:
+    """NetCDF or Zarr by the name's ending; values are read from the file when they are used."""
+    import xarray as xr
 
-
-def clean(folder: Path) -> None:
-    """Remove what a killed process left half written."""
-    for left in folder.glob(TEMPORARY + "*"):
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
-        else:
-            left.unlink(missing_ok=True)
-
-
-def load_state(folder: Path) -> tuple[int, State] | None:
-    """The newest checkpoint, checked to the last byte; None before the first."""
-    found = checkpoints(folder)
-    if not found:
-        return None
     try:
-        return _read_state(found[-1])
-    except Damaged as damage:
-        raise SolidError(f"{damage}; {_way_back(found)}") from None
-
-
-def _read_state(checkpoint: Path) -> tuple[int, State]:
-    counters = read_json(checkpoint / "state.json")
-    files = counters.pop("files")
-    tensors = {Path(name).stem: read_tensors(checkpoint / name, sha256) for name, sha256 in files.items()}
-    return counters.pop("step"), State(tensors, counters)
-
-
-def _way_back(found: list[Path]) -> str:
-    for older in reversed(found[:-1]):
-        with suppress(Damaged):
-            _read_state(older)
-            return f"{older.name} is intact: delete the folder {found[-1].name} and resume from it"
-    return "no older checkpoint is intact: train again into a new folder"
+        if path.suffix == ".zarr":
+            return xr.open_zarr(path, consolidated=False, chunks=None, **options)
+        return xr.open_dataset(path, **options)
+    except Exception as error:  # NetCDF, HDF5, Zarr and the decoder of times each fail in their own way
+        text = " ".join(str(error).split())[:120]
+        raise SolidError(f"{path} is damaged, cut short or no NetCDF/Zarr file ({text}); {remedy}") from None

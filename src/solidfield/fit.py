@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from .config import Config, load_config
-from .errors import SolidError
+from .disk import refuse_existing
 from .forecast import Forecaster
 from .keys import key
 from .models import build, model_class
@@ -83,8 +83,7 @@ def fit(
 
 def refuse_run(out: Path) -> None:
     """A folder that holds anything but pairs is refused before anything is written into it."""
-    if out.exists() and (not out.is_dir() or any(entry.name != PAIRS for entry in out.iterdir())):
-        raise SolidError(f"{out} exists and is never written over; resume it or choose another folder")
+    refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
 
 
 def pair_frames(

@@ -57,7 +57,6 @@ def save_figure(figure: Figure, path: Path) -> None:
         raise SolidError(f"cannot draw {path}: end the name in .png, .pdf or .svg")
     content = io.BytesIO()
     figure.savefig(content, format=kind)
-    path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, content.getvalue())
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 
 from ..clock import instant
 from ..config import PredictConfig, load_config
+from ..disk import check_ending
 from ..engine import Engine
 from ..errors import SolidError
 from ..keys import evenly
@@ -86,8 +87,8 @@ def predict(
         raise SolidError(
             f"where should the maps of {inputs[0]} go? name a file with --out, or ask with --where or --area"
         )
-    if out is not None and out.suffix not in (".nc", ".zarr"):
-        raise SolidError(f"cannot write maps to {out}: end the name in .nc (NetCDF) or .zarr")
+    if out is not None:
+        check_ending(out)
     places = [parse_place(text) for text in where or ()]
     drawing: dict[str, Any] = {
         "members": config.members,

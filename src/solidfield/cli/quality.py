@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..disk import replace
-from ..errors import SolidError
+from ..disk import refuse_existing, replace
 from ..plot import readings as plot_readings
 from ..quality.ranking import LEAST, LEVEL, Quality, leave_one_out
 from ..readings import open_frames
@@ -28,8 +27,7 @@ def quality(
     json: show.JsonOption = False,
 ) -> None:
     """Hide each sensor from its frames, reconstruct it from the others, and rank sensors by how far they are off."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SolidError(f"{out} exists and is never written over; choose another folder")
+    refuse_existing(out, "choose another folder")
     with show.progress("judging", str(frames), json) as update:
         found = leave_one_out(
             open_frames(frames),
@@ -41,7 +39,6 @@ def quality(
             level=level,
             progress=lambda done, total: update(done, total),
         )
-    out.mkdir(parents=True, exist_ok=True)
     replace(out / "sensors.csv", found.sensors.to_csv(index=False).encode())
     replace(out / "readings.csv", found.readings.to_csv(index=False).encode())
     save_figure(plot_readings.quality_figure(found), out / "sensors.png")

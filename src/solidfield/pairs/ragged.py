@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from ..disk import atomic
 from ..errors import SolidError
 
 CHUNK = 2**18  # numbers per Zarr chunk: 1 MiB of float32
@@ -60,16 +59,8 @@ def appearing(path: Path, kind: str) -> Iterator[zarr.Group]:
     empty = path.is_dir() and not any(path.iterdir())
     if path.exists() and not empty and kind_of(path) != kind:
         raise SolidError(f"{path} exists and is not a {kind} store; choose another path or remove it")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as workshop:
-            group = zarr.open_group(f"{workshop}/new", mode="w", zarr_format=3)
-            yield group
-            if path.exists():
-                os.rename(path, f"{workshop}/old")
-            os.rename(f"{workshop}/new", path)
-    except OSError as error:
-        raise SolidError(f"writing {path} failed and left nothing there: {error}") from error
+    with atomic(path) as part:
+        yield zarr.open_group(part, mode="w", zarr_format=3)
 
 
 def label(group: zarr.Group, kind: str, version: int, attributes: dict[str, Any]) -> None:

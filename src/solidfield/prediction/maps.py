@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..disk import open_dataset, refuse_existing, save_dataset
 from ..errors import SolidError
 from ..grid import Grid
 from ..theory.distance import distances_to_sensor
@@ -79,24 +80,10 @@ def to_dataset(
 
 
 def save_maps(maps: xr.Dataset, path: Path) -> None:
-    """Write to NetCDF (.nc) or Zarr (.zarr) under a temporary name, then rename: a file is whole or not there."""
-    if path.suffix not in (".nc", ".zarr"):
-        raise SolidError(f"cannot write maps to {path}: end the name in .nc (NetCDF) or .zarr")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
-        if path.suffix == ".nc":
-            maps.to_netcdf(part, engine="netcdf4")
-            part.replace(path)
-        else:
-            if path.exists():
-                raise SolidError(f"{path} already exists; remove it or choose another name")
-            maps.to_zarr(part, mode="w", consolidated=False)
-            part.rename(path)
-    except OSError as error:
-        raise SolidError(
-            f"cannot write maps to {path}: {error.strerror or error}; free space or another place"
-        ) from None
+    """Write NetCDF (.nc), in place of an older file, or Zarr (.zarr), never over a folder; whole, or not at all."""
+    if path.suffix == ".zarr":
+        refuse_existing(path)
+    save_dataset(maps, path)
 
 
 def ahead(maps: xr.Dataset, position: int) -> float:
@@ -109,13 +96,7 @@ def open_maps(path: Path | str) -> xr.Dataset:
     path = Path(path)
     if not path.exists():
         raise SolidError(f"no maps at {path}; `solid predict` makes them")
-    try:
-        if path.suffix == ".zarr":
-            maps = xr.open_zarr(path, consolidated=False, decode_timedelta=True)
-        else:
-            maps = xr.open_dataset(path, decode_timedelta=True)
-    except (OSError, ValueError):
-        raise SolidError(f"{path} is not a readable NetCDF or Zarr file; predict again") from None
+    maps = open_dataset(path, "predict again", decode_timedelta=True)
     if "observed" not in maps or "lead_time" not in maps.dims:
         raise SolidError(
             f"{path} holds no maps of solidfield (no `observed`, no `lead_time`); `solid predict` makes them"

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..disk import open_dataset
 from ..errors import SolidError
 from .columns import find_columns
 from .records import Batch, Columns, Header
@@ -60,14 +61,7 @@ class ArraySource:
 
     @classmethod
     def open(cls, path: Path) -> ArraySource:
-        try:
-            data = (
-                xr.open_zarr(path, consolidated=False, chunks=None) if path.suffix == ".zarr" else xr.open_dataset(path)
-            )
-        except Exception as error:  # NetCDF, HDF5, Zarr and the decoder of times each fail in their own way
-            text = " ".join(str(error).split())[:120]
-            raise SolidError(f"{path} is damaged, cut short or no NetCDF/Zarr file ({text}); copy it again") from None
-        return cls(data, str(path))
+        return cls(open_dataset(path, "copy it again"), str(path))
 
     def _grid_dims(self) -> tuple[str, str, str] | None:
         """(time, y, x) dimensions of a gridded array; None for columns along one dimension."""

@@ -8,8 +8,6 @@ readings, says how far to trust one: it is what a model of noisy readings takes.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..disk import check_ending, open_dataset, save_dataset
 from ..errors import SolidError
 from .accumulate import Cube
 from .cells import Cells, Ticks
@@ -125,26 +124,12 @@ def _regular(frames: np.ndarray, every: int) -> np.ndarray:
 
 
 def save_frames(frames: xr.Dataset, path: Path | str) -> None:
-    """Write under a temporary name, then rename; frames written before are replaced, anything else is not."""
+    """Write whole or not at all; frames written before are replaced, anything else is not."""
     path = Path(path)
-    if path.suffix not in (".nc", ".zarr"):
-        raise SolidError(f"cannot write frames to {path}: end the name in .nc (NetCDF) or .zarr")
+    check_ending(path)
     if path.exists() and not _are_frames(path):
         raise SolidError(f"{path} exists and holds no frames; choose another name or remove it")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as workshop:
-            new = Path(workshop) / f"new{path.suffix}"
-            if path.suffix == ".nc":
-                packed = {str(name): {"zlib": True, "complevel": 1} for name in frames.data_vars}
-                frames.to_netcdf(new, engine="netcdf4", encoding=packed)
-            else:
-                frames.to_zarr(new, mode="w", consolidated=False)
-                if path.exists():
-                    os.rename(path, Path(workshop) / "old")
-            os.replace(new, path)
-    except OSError as error:
-        raise SolidError(f"cannot write frames to {path}: {error.strerror or error}; choose another place") from None
+    save_dataset(frames, path, packed=True)
 
 
 def open_frames(path: Path | str) -> xr.Dataset:
@@ -152,13 +137,7 @@ def open_frames(path: Path | str) -> xr.Dataset:
     path = Path(path)
     if not path.exists():
         raise SolidError(f"there are no frames at {path}; `solid grid` makes them")
-    try:
-        frames = (
-            xr.open_zarr(path, consolidated=False, chunks=None) if path.suffix == ".zarr" else xr.open_dataset(path)
-        )
-    except Exception as error:  # NetCDF, HDF5 and Zarr each fail in their own way
-        text = " ".join(str(error).split())[:120]
-        raise SolidError(f"{path} is damaged or no NetCDF/Zarr file ({text}); grid the readings again") from None
+    frames = open_dataset(path, "grid the readings again")
     if frames.attrs.get("format") != FORMAT:
         raise SolidError(f"{path} holds no frames of solidfield; `solid grid` makes them from readings")
     return frames

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from io import BytesIO
 from pathlib import Path
 
 from matplotlib import rc_context
 
-from ..errors import SolidError
+from ..disk import atomic, refuse_existing
 from .figures import pictures
 from .findings import Findings
 from .page import page
@@ -20,8 +18,7 @@ SCORES, PAGE = "scores.json", "report.html"
 
 def refuse_report(out: Path) -> None:
     """A folder that holds anything is refused before any work is done."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SolidError(f"{out} exists and is never written over; remove it or choose another folder with --out")
+    refuse_existing(out, "remove it or choose another folder with --out")
 
 
 def write_report(
@@ -30,26 +27,18 @@ def write_report(
     command: str = "",  # that makes the same report again
     above: float | None = None,  # threshold of the exceedance map; None: the readings' upper tenth
 ) -> Path:  # of the page
-    """Write the folder under a temporary name, then rename it."""
+    """Write the folder: whole, or not at all."""
     out = Path(out)
     refuse_report(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
-            new = Path(workshop) / "new"
-            new.mkdir()
-            images = []
-            with rc_context({"text.parse_math": False}):  # a name with dollars is a name, not a formula
-                for picture in pictures(findings, above):
-                    buffer = BytesIO()
-                    picture.figure.savefig(buffer, format="png")
-                    (new / f"{picture.name}.png").write_bytes(buffer.getvalue())
-                    images.append((picture.section, picture.caption, picture.alt, buffer.getvalue()))
-            (new / SCORES).write_text(json.dumps(findings.results, indent=1, allow_nan=False), encoding="utf-8")
-            (new / PAGE).write_text(page(findings.results, images, command), encoding="utf-8")
-            if out.exists():
-                out.rmdir()  # empty, as was checked
-            os.rename(new, out)
-    except OSError as error:
-        raise SolidError(f"writing {out} failed and left nothing there: {error.strerror or error}") from None
+    with atomic(out) as new:
+        new.mkdir()
+        images = []
+        with rc_context({"text.parse_math": False}):  # a name with dollars is a name, not a formula
+            for picture in pictures(findings, above):
+                buffer = BytesIO()
+                picture.figure.savefig(buffer, format="png")
+                (new / f"{picture.name}.png").write_bytes(buffer.getvalue())
+                images.append((picture.section, picture.caption, picture.alt, buffer.getvalue()))
+        (new / SCORES).write_text(json.dumps(findings.results, indent=1, allow_nan=False), encoding="utf-8")
+        (new / PAGE).write_text(page(findings.results, images, command), encoding="utf-8")
     return out / PAGE

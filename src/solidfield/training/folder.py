@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from ..config import TrainConfig
-from ..disk import clean, digest, pack, read_json, replace, write_json, writing
+from ..disk import clean, digest, pack, read_json, refuse_existing, replace, write_json, writing
 from ..errors import SolidError
 from ..forecast import Forecaster
 from ..pairs.scaling import Scaling
@@ -89,10 +89,7 @@ def never_supervised(store: PairStore, config: TrainConfig) -> Tensor:  # (C, H,
 
 def start(path: Path, document: Document, store: PairStore, config: TrainConfig) -> Document:
     """Make the folder; one that holds anything but the pairs of this run is never written over."""
-    if path.exists() and (not path.is_dir() or any(entry.name != PAIRS for entry in path.iterdir())):
-        raise SolidError(f"{path} exists and is never written over; resume it or choose another folder")
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
+    refuse_existing(path, "resume it or choose another folder", besides=(PAIRS,))
     cells = {"never_supervised": never_supervised(store, config)}
     if store.grid.domain is not None:
         cells["domain"] = torch.as_tensor(store.grid.domain, dtype=torch.bool)

@@ -26,7 +26,6 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from ..config import TrainConfig
-from ..disk import State, load_state, save_state
 from ..errors import SolidError
 from ..fields import Pair
 from ..forecast import Fitted, Forecaster
@@ -36,6 +35,7 @@ from ..pairs.store import PairStore
 from . import folder
 from .batches import batch_of_step
 from .budget import Budget
+from .checkpoint import State, load_state, save_state
 from .optimise import adamw, descend, learning_rate, moments, restore_moments, update_average
 from .processes import by_first, launch, repeatable
 from .record import STATE, Document

@@ -11,8 +11,6 @@ and masks together.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
+from ..disk import atomic, flush, writing
 from ..errors import SolidError
 from ..grid import Grid
 
@@ -104,14 +103,13 @@ def write_truth(
     if trajectories < 1 or chunk < 1:
         raise SolidError(f"trajectories={trajectories} and chunk={chunk} must be at least 1")
     attributes = _attributes(world, trajectories)
-    try:
+    with writing(path, "mend that and run simulate again to resume"):
         if path.is_dir() and any(path.iterdir()):
             _refuse_difference(path, _read_attributes(path), attributes)
         else:
-            _create(path, world, attributes, min(chunk, trajectories))
+            with atomic(path) as part:
+                _create(part, world, attributes, min(chunk, trajectories))
         _fill(world, path, progress, apply or _here)
-    except OSError as error:
-        raise SolidError(f"cannot write {path}: {error}; mend that and run simulate again to resume") from None
     return open_truth(path)
 
 
@@ -169,11 +167,8 @@ def _refuse_difference(path: Path, there: dict[str, Any], here: dict[str, Any]) 
 
 
 def _create(path: Path, world: World, attributes: dict[str, Any], chunk: int) -> None:
-    """An empty store, built beside its place and then renamed: it exists whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    group = zarr.create_group(partial, attributes=attributes)
+    """An empty store."""
+    group = zarr.create_group(path, attributes=attributes)
     shape = (world.frames, len(world.variables), *world.grid.shape)
     group.create_array(
         "truth",
@@ -192,7 +187,6 @@ def _create(path: Path, world: World, attributes: dict[str, Any], chunk: int) ->
         ("x", world.grid.x, "x"),
     ):
         group.create_array(name, data=np.asarray(values), dimension_names=(dimension,))
-    os.replace(partial, path)
 
 
 def _fill(world: World, path: Path, progress: Callable[[int, int], None] | None, apply: Apply) -> None:
@@ -235,11 +229,7 @@ def _chunk_file(path: Path, n: int) -> Path:
 def _synchronise(file: Path) -> int:
     """Force a file and its entry in the folder to disk; its size in bytes."""
     for target in (file, file.parent):
-        handle = os.open(target, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        flush(target)
     return file.stat().st_size
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from ...disk import replace
+
 
 def provenance(command: str, seed: int) -> dict[str, Any]:
     """Command, seed, commit, versions, machine and date of a result."""
@@ -39,7 +41,5 @@ def _versions() -> dict[str, str]:
 
 def store(path: Path, command: str, seed: int, result: dict[str, Any]) -> None:
     """Write a result whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps({"provenance": provenance(command, seed), "result": result}, indent=1) + "\n")
-    part.replace(path)
+    document = {"provenance": provenance(command, seed), "result": result}
+    replace(path, (json.dumps(document, indent=1) + "\n").encode())

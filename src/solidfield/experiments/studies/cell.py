@@ -100,7 +100,6 @@ def write_result(cell: Cell, results: Path, result: dict[str, Any]) -> Path:
     parts = {**document, "sha256": digest(document)}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in parts.items())
     path = path_of(cell, results)
-    path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, f"{{\n{lines}\n}}\n".encode())
     return path
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ...config import TrainConfig
-from ...disk import State, load_state, read_json, save_state
+from ...disk import read_json
 from ...errors import SolidError
 from ...fields import Source
 from ...forecast import Fitted, Forecaster
@@ -29,6 +29,7 @@ from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
 from ...prediction.ensemble import draw
 from ...report.truth import Judge, rival_ensemble
+from ...training.checkpoint import State, load_state, save_state
 from ...training.loop import Progress, prepare, train
 from ...training.record import LOG, RUN, RunRecord
 from ...worlds import Truth

@@ -15,7 +15,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from ...disk import replace
 from ...engine import Engine, spread
+from ...errors import SolidError
 from .cell import Cell, read_result, write_result
 from .measure import measure
 
@@ -105,8 +107,6 @@ def run_cells(
 def work_on(task: Task, tell: Callable[[], None] | None = None) -> dict[str, Any]:
     """Measure a cell and say from time to time how far it is."""
     path = task.work / "running" / f"{task.cell.key}.json"
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
     said = 0.0
 
     def note(stage: str, done: int, total: int) -> None:
@@ -114,10 +114,9 @@ def work_on(task: Task, tell: Callable[[], None] | None = None) -> dict[str, Any
         if time.monotonic() - said < SAY_EVERY and done != total:
             return
         said = time.monotonic()
-        with suppress(OSError):  # only a display
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps({"key": task.cell.key, "stage": stage, "done": done, "total": total}))
-            part.replace(path)
+        with suppress(SolidError):  # only a display
+            word = {"key": task.cell.key, "stage": stage, "done": done, "total": total}
+            replace(path, json.dumps(word).encode())
         if tell is not None:
             tell()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import SolidError
+from ...disk import atomic, refuse_existing
 from ..records import Refused, Rows
 from ..table import Table
 from .findings import EXAMPLES, Finding, Tally, limits_of
@@ -109,17 +108,8 @@ def writing_refusals(path: Path | None) -> Iterator[Callable[[Refused], None]]:
     if path is None:
         yield lambda one: None
         return
-    if path.exists():
-        raise SolidError(f"{path} exists and is not overwritten; choose another name or remove it")
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(REFUSED)
-            yield lambda one: writer.writerow([getattr(one, name) for name in REFUSED])
-        os.replace(part, path)
-    except OSError as error:
-        raise SolidError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
-    finally:
-        part.unlink(missing_ok=True)
+    refuse_existing(path)
+    with atomic(path) as part, open(part, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(REFUSED)
+        yield lambda one: writer.writerow([getattr(one, name) for name in REFUSED])
