@@ -56,7 +56,7 @@ duration = time.time() - begun
 moments, lot = [], random.Random(0)
 while True:
     child = start(folder / "killed")
-    patience = lot.uniform(0.05, 0.5) * duration if len(moments) < 8 else 60.0
+    patience = lot.uniform(0.05, 0.3) * duration if len(moments) < 8 else 60.0
     end = time.time() + patience
     done = 0
     while time.time() < end and done == 0:
