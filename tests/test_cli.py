@@ -1,6 +1,9 @@
 """The command line as a user meets it: the whole way at smoke size, and one-line errors that name the culprit."""
 
 import json
+import subprocess
+import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -144,6 +147,23 @@ def test_a_mistake_is_one_line_with_the_culprit(folder, words, message):
     assert "\n" not in str(error.value)
     assert not (folder / "out.zarr").exists()
     assert not (folder / "out.nc").exists()
+
+
+def test_help_says_what_each_verb_says_of_itself():
+    for name, words in cli.VERBS.items():
+        module = import_module(f"solidfield.cli.{name}")
+        own = module.app.info.help if hasattr(module, "app") else getattr(module, name).__doc__.split("\n")[0]
+        assert own == words, name
+    assert all(name in solid("--help") for name in cli.VERBS)
+
+
+def test_help_and_check_do_not_wait_for_torch(tmp_path):
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n2024-01-01T00:00Z,22.5,88.3,40\n")
+    for words in (["--help"], ["check", "t.csv"], ["grid", "t.csv", "--cell", "1km", "--every", "1h", "--out", "f.nc"]):
+        code = f"import sys; from solidfield.cli import app; app({words}, standalone_mode=False); "
+        code += "sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))"
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, (words, done.stderr[-500:])
 
 
 def test_main_prints_the_line_and_exits_with_2(monkeypatch, capsys):

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import solidfield
 from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.readings import grid_readings, open_frames, open_table, save_frames
@@ -164,14 +165,14 @@ def test_cells_of_a_length_have_that_length():
 def test_limits_drop_what_they_say_and_list_it(tmp_path):
     frame = pd.DataFrame({"time": "2024-01-01", "lat": 1.0, "lon": 2.0, "pm": [-1.0, 0, 5, 400, 401]})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    options = {"above": 400, "below": 0, "positive": True, "refused": tmp_path / "refused.csv"}
+    options = {"drop_above": 400, "drop_below": 0, "positive": True, "refused": tmp_path / "refused.csv"}
     frames = grid(tmp_path / "t.csv", "1deg", **options)
     assert frames["pm_count"].item() == 2
     assert (frames.attrs["rows_outliers"], frames.attrs["rows_read"]) == (3, 5)
     listed = pd.read_csv(tmp_path / "refused.csv")
     assert listed[["row", "reason"]].to_numpy().tolist() == [[6, "above 400"], [2, "below 0"], [3, "not positive"]]
     with pytest.raises(SolidError, match=r"no reading of .* is left: 5 read, 0 outside the grid, 5 beyond"):
-        grid(tmp_path / "t.csv", "1deg", above=-2)
+        grid(tmp_path / "t.csv", "1deg", drop_above=-2)
 
 
 def test_the_robust_rule_drops_one_wild_sensor_and_no_hot_spot():
@@ -285,19 +286,38 @@ def test_the_command_writes_frames_and_says_what_became_of_the_rows(tmp_path):
         "30min",
         "--out",
         tmp_path / "f.nc",
-        "--above",
+        "--drop-above",
         2000,
     ]
     words += ["--refused", tmp_path / "refused.csv", "--columns", "value=pm", "--bounds", "22.5,88.3,22.6,88.4"]
     result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    assert f"{len(frame)} read, 0 refused" in result.stdout
-    assert "1 outliers dropped" in result.stdout
+    assert f"{len(frame)} rows read, 0 refused" in result.stdout
+    assert "1 dropped" in result.stdout
     assert "taken as UTC" in result.stdout
     frames = open_frames(tmp_path / "f.nc")
     outside = int((frame["lon"] >= 88.4).sum())
     assert frames.attrs["rows_outside"] == pytest.approx(outside, abs=40)  # the last cell ends beyond the bound
     assert len(pd.read_csv(tmp_path / "refused.csv")) == 1
+    (tmp_path / "refused.csv").unlink()
+    words[words.index("--drop-above")] = "--above"  # as it was spelled once: works, and says what replaces it
+    result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
+    assert "--above is now --drop-above" in result.stderr
+    assert open_frames(tmp_path / "f.nc").equals(frames)
+    with pytest.raises(SolidError, match="one option; give --drop-above"):
+        CliRunner().invoke(cli.app, [*map(str, words), "--drop-above", "3"], catch_exceptions=False)
+
+
+def test_the_verb_and_the_function_make_the_same_frames(tmp_path):
+    random_frame(5).dropna().to_csv(tmp_path / "t.csv", index=False)
+    words = ["grid", tmp_path / "t.csv", "--out", tmp_path / "f.nc", "--columns", "value=pm", "--timezone", "+05:30"]
+    result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
+    said = []
+    frames = solidfield.grid(tmp_path / "t.csv", columns={"value": "pm"}, timezone="+05:30", say=said.append)
+    assert frames.equals(open_frames(tmp_path / "f.nc"))
+    assert frames.attrs["notes"] == "; ".join(said) == open_frames(tmp_path / "f.nc").attrs["notes"]
+    assert all(words in result.stdout for words in said)
+    assert "as the readings suggest" in said[0]
 
 
 @real

@@ -43,7 +43,6 @@ NOT_YET = [
     "open_pairs",
     "open_truth",
     "predict_examples",
-    "read_frames",
     "rollout",
     "save_maps",
     "scenario",

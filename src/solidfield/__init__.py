@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .prediction.maps import open_maps as open_maps
     from .prediction.maps import save_maps as save_maps
     from .prediction.predict import predict_examples as predict_examples
+    from .readings.intake import check as check
+    from .readings.intake import grid as grid
     from .readings.intake import read_frames as read_frames
     from .report.truth import evaluate as evaluate
     from .run import Run as Run
@@ -75,7 +77,7 @@ _HOMES = {  # public names by the module that holds them
     "prediction.ensemble": ["draw", "rollout"],
     "prediction.maps": ["open_maps", "save_maps"],
     "prediction.predict": ["predict_examples"],
-    "readings.intake": ["read_frames"],
+    "readings.intake": ["check", "grid", "read_frames"],
     "report.truth": ["evaluate"],
     "run": ["Run", "load"],
     "scores.calibration": ["coverage", "rank_histogram", "spread_skill"],

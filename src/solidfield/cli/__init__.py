@@ -1,27 +1,71 @@
-"""The command line: one file a verb, in the order of the data's way.
+"""The command line: one file a verb, in the order of the data's way. A verb parses, calls the library and prints.
 
 Every verb has --help, a progress bar, --json for machines, and ends with exit code 0 or with a one-line error and 2.
+A verb's file is imported when the verb is called, so that `solid --help` and `solid check` do not wait for torch.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from ..errors import SolidError
-from . import bench, check, demo, evaluate, grid, models, observe, predict, quality, simulate, train
+
+VERBS = {  # what `solid --help` shows: the first sentence of each verb, which a test compares
+    "demo": "Simulate a turbulent flow, observe 10 % of it, train on the readings alone, predict, evaluate, draw.",
+    "simulate": "Simulate trajectories of a turbulent flow, or of the Gaussian world, as they are: dense.",
+    "observe": "Measure the truth where a scenario has sensors, and write the readings as sparse pairs.",
+    "check": "Say what is wrong with readings, how to grid them, and what can be learned from them.",
+    "grid": "Average readings in cells and time steps, with counts and spreads; nothing is dropped by stealth.",
+    "quality": "Hide each sensor from its frames, reconstruct it from the others, and rank sensors by how far they are "
+    "off.",
+    "train": "Train a model; after a kill, --resume ends in the same weights. Also runs under torchrun.",
+    "predict": "Draw ensembles of full maps, with mean, spread and quantiles; answer for places, areas and thresholds.",
+    "evaluate": "Judge a run by readings that were held out, and write a report; or score maps, also against simulated "
+    "truth.",
+    "models": "List the models with family, reference, parameters and multiply-accumulates, beside the paper's table.",
+    "bench": "Studies: train schemes side by side, measure, store.",
+}
+
+
+class Verbs(TyperGroup):
+    """A group whose commands are names and help until one of them is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _command(str(name)), rest
+
 
 app = typer.Typer(
     name="solid",
     help="Dense maps and forecasts with honest uncertainty, from sparse moving sensors alone.",
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (demo, simulate, observe, check, grid, quality, train, predict, evaluate, models):
-    app.command()(getattr(verb, verb.__name__.rpartition(".")[2]))
-app.add_typer(bench.app, name="bench")
+
+
+def _nothing() -> None:
+    """Stands for a verb that is not imported yet."""
+
+
+for _name, _help in VERBS.items():
+    app.command(_name, help=_help)(_nothing)
+
+
+def _command(name: str) -> Any:
+    """The verb itself; `bench` has verbs of its own."""
+    module = import_module(f".{name}", __name__)
+    group = getattr(module, "app", None)
+    if group is None:
+        group = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        group.command(name)(getattr(module, name))
+    return typer.main.get_command(group)
 
 
 def main() -> None:

@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Annotated, Any
 
-import typer
-from matplotlib.figure import Figure
-
-from ..disk import replace
-from ..errors import SolidError
-from ..plot import readings as plot_readings
-from ..readings import open_table
 from ..readings.doctor.coverage import Candidate
-from ..readings.doctor.diagnose import Diagnosis, diagnose
+from ..readings.doctor.diagnose import Diagnosis
 from ..readings.doctor.findings import Finding
-from . import show
-from .grid import parse_columns
+from ..readings.intake import check as check_table
+from . import reading, show
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Readings: CSV, CSV.gz, Parquet, NetCDF, Zarr, or a folder.")],
-    columns: Annotated[
-        str | None, typer.Option(metavar="ROLE=NAME,...", help="Roles: time, y, x, value, sensor, error.")
-    ] = None,
-    timezone: Annotated[str | None, typer.Option(help="Of times without an offset: Asia/Kolkata or +05:30.")] = None,
-    date_format: Annotated[str | None, typer.Option(help="dayfirst, monthfirst or a pattern: %d.%m.%Y %H:%M.")] = None,
-    units: Annotated[str | None, typer.Option(help="Of the values, where the file does not say.")] = None,
-    refused: Annotated[Path | None, typer.Option(help="CSV of every field refused, with the reason.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="One page of pictures: .png, .pdf or .svg.")] = None,
+    files: reading.FilesArgument,
+    columns: reading.ColumnsOption = None,
+    timezone: reading.TimezoneOption = None,
+    date_format: reading.DatesOption = None,
+    units: reading.UnitsOption = None,
+    refused: reading.RefusedOption = None,
+    figure: show.FigureOption = None,
     json: show.JsonOption = False,
 ) -> None:
     """Say what is wrong with readings, how to grid them, and what can be learned from them."""
-    source: Any = files[0] if len(files) == 1 else files
-    table = open_table(source, columns=parse_columns(columns), timezone=timezone, units=units, dates=date_format)
-    with show.progress("checking", table.name, json) as update:
-        found = diagnose(
-            table, refused=refused, progress=lambda rows: update(round(1000 * table.fraction), 1000, f"{rows:,} rows")
+    with show.progress("checking", str(files[0]), json) as update:
+        found = check_table(
+            files,
+            columns=reading.parse_columns(columns),
+            timezone=timezone,
+            dates=date_format,
+            units=units,
+            refused=refused,
+            progress=lambda rows, fraction: update(round(1000 * fraction), 1000, f"{rows:,} rows"),
         )
     if figure is not None:
-        save_figure(plot_readings.check_figure(found), figure)
+        from ..plot.readings import check_figure  # figures are slow to import, and most checks draw none
+
+        show.save_figure(check_figure(found), figure)
     if json:
         show.as_json(found.as_dict())
         return
@@ -48,16 +43,6 @@ def check(
     for what, path in (("refused", refused), ("figure", figure)):
         if path is not None:
             show.line(what, str(path))
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Draw in memory, then put the file in place in one step."""
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in ("png", "pdf", "svg"):
-        raise SolidError(f"cannot draw {path}: end the name in .png, .pdf or .svg")
-    content = io.BytesIO()
-    figure.savefig(content, format=kind)
-    replace(path, content.getvalue())
 
 
 def print_diagnosis(found: Diagnosis) -> None:

@@ -24,7 +24,7 @@ from ..run import load
 from ..training.record import RunRecord
 from . import show
 from .answers import answers, parse_place, print_answers
-from .grid import parse_columns
+from .reading import parse_columns
 from .train import ColumnsOption, DatesOption, DropOption, DynamicOption, TimezoneOption, open_fields
 
 

@@ -12,7 +12,6 @@ from ..plot import readings as plot_readings
 from ..quality.ranking import LEAST, LEVEL, Quality, leave_one_out
 from ..readings import open_frames
 from . import show
-from .check import save_figure
 
 
 def quality(
@@ -41,7 +40,7 @@ def quality(
         )
     replace(out / "sensors.csv", found.sensors.to_csv(index=False).encode())
     replace(out / "readings.csv", found.readings.to_csv(index=False).encode())
-    save_figure(plot_readings.quality_figure(found), out / "sensors.png")
+    show.save_figure(plot_readings.quality_figure(found), out / "sensors.png")
     if json:
         show.as_json(summary(found, out))
         return

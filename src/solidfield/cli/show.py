@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..disk import replace
+from ..errors import SolidError
 
 PresetOption = Annotated[str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")]
 SetOption = Annotated[
@@ -19,6 +24,7 @@ SetOption = Annotated[
 EngineOption = Annotated[str, typer.Option(help="Where to work: here, processes, or dask: a cluster.")]
 JobsOption = Annotated[int, typer.Option(help="Processes, here or of a local cluster.")]
 SchedulerOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster; else a local one.")]
+FigureOption = Annotated[Path | None, typer.Option(help="One page of pictures: .png, .pdf or .svg.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 LABEL = 12  # width of the first column, so that the verbs of the demo line up
@@ -73,3 +79,13 @@ def as_json(values: dict[str, Any]) -> None:
 def override(options: dict[str, Any]) -> tuple[str, ...]:
     """Named options that were given, in the form of --set: {"train.steps": 10} -> ("train.steps=10",)."""
     return tuple(f"{name}={json.dumps(value)}" for name, value in options.items() if value is not None)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Draw in memory, then put the file in place in one step."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in ("png", "pdf", "svg"):
+        raise SolidError(f"cannot draw {path}: end the name in .png, .pdf or .svg")
+    content = io.BytesIO()
+    figure.savefig(content, format=kind)
+    replace(path, content.getvalue())

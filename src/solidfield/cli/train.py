@@ -21,7 +21,7 @@ from ..training.loop import Progress, TrainResult
 from ..training.loop import train as train_model
 from ..training.record import PAIRS
 from . import show
-from .grid import parse_columns
+from .reading import parse_columns
 
 MINUTES = 10.0  # the budget of a table of readings, unless another or a number of steps is given
 

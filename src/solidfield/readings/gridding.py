@@ -37,8 +37,8 @@ def grid_readings(
     domain: str | Path | Mapping[str, Any] | None = None,
     like: xr.Dataset | None = None,
     anchor: str = "floor",
-    above: float | None = None,
-    below: float | None = None,
+    drop_above: float | None = None,
+    drop_below: float | None = None,
     positive: bool = False,
     outliers: str | None = None,
     refused: Path | None = None,
@@ -55,7 +55,7 @@ def grid_readings(
     chosen = _choose(table, variable)
     robust = parse_outliers(outliers)
     layout = plan_layout(table, cell, every, bounds, domain, like, anchor)
-    limits = Limits(above, below, positive)
+    limits = Limits(drop_above, drop_below, positive)
 
     def one_pass(limits: Limits, refused: Path | None) -> tuple[Cube, Tally]:
         return _accumulate(table, layout, chosen, limits, refused, rows, max_memory, progress or (lambda share: None))

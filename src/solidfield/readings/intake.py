@@ -1,11 +1,14 @@
-"""Whatever holds readings, as sparse frames: tables through `readings/`, gridded data as they are.
+"""Whatever holds readings, looked at (`check`), put on a grid (`grid`), or taken as the frames that they are already.
 
-A grid that is not given is the one the doctor suggests, and that is said. New readings for a run fall into the run's
-own cells and frames (`like`).
+A grid that is not given is the one the doctor suggests. Every assumption on the way, and what became of the rows, is
+said in words: to `say` where it is given, else to the log of this package; and it stands in the frames' `notes`.
+New readings for a run fall into the run's own cells and frames (`like`).
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,58 +19,257 @@ import xarray as xr
 
 from ..errors import SolidError
 from ..grid import Grid
-from . import Table, grid_readings, open_frames, open_table
-from .doctor.diagnose import diagnose
+from . import Table, grid_readings, open_frames, open_table, save_frames
+from .doctor.diagnose import Diagnosis, diagnose
 
 Readings: TypeAlias = str | Path | Sequence[str] | Sequence[Path] | pd.DataFrame | xr.Dataset | xr.DataArray
 Say = Callable[[str], None]
+OF_FRAMES = ("variables", "timezone", "like")  # options that frames can follow as well as tables
 
 
-def read_frames(
+def check(
     readings: Readings,
     *,
-    cell: str | None = None,  # "1km", "0.01deg"; None: as the readings suggest
-    every: str | None = None,  # "1h", "30min"
-    variables: Sequence[str] | None = None,
-    timezone: str | None = None,  # of times without an offset
-    columns: Mapping[str, str] | None = None,  # by role, where the usual names do not tell
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
     dates: str | None = None,
-    units: str | None = None,  # of the values, where the readings do not say
-    like: xr.Dataset | None = None,  # cells and clock to fall into, see `frames_like`
-    above: float | None = None,  # readings above are dropped, and counted
+    units: str | None = None,
+    refused: str | Path | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> Diagnosis:
+    """Say what is wrong with readings, how to grid them, and what can be learned from them.
+
+    The data doctor: one pass over the table at constant memory. `solid check` prints what this returns, and
+    `solidfield.plot.readings.check_figure` draws it.
+
+    Parameters
+    ----------
+    readings : path, sequence of paths, DataFrame or xarray object
+        A file (CSV, CSV.gz, Parquet, NetCDF, Zarr), several, a folder, a glob, or a table in memory.
+    columns : mapping, optional
+        Columns by role (time, y, x, value, sensor, error) where their names do not tell: `{"time": "when"}`.
+    timezone : str, optional
+        Of times without an offset: "Asia/Kolkata" or "+05:30". Default: they are taken as UTC, and that is a finding.
+    dates : str, optional
+        "dayfirst", "monthfirst" or a pattern such as "%d.%m.%Y %H:%M". Default: as the rows tell.
+    units : str, optional
+        Of the values, where the readings do not say: one unit, or one for each variable, comma-separated.
+    refused : path, optional
+        CSV to write, with every field refused and the reason.
+    progress : callable, optional
+        Called with the rows read so far and the share of the files, 0 .. 1.
+
+    Returns
+    -------
+    Diagnosis
+        Counts, statistics, `findings` (the gravest first), grids to choose from, the one suggested (`chosen`) and
+        what to expect; `as_dict()` is plain JSON.
+
+    Raises
+    ------
+    SolidError
+        If there is no such file, or no column of times, places or values is found in it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> times = pd.date_range("2024-01-01", periods=48, freq="h")
+    >>> table = pd.DataFrame({"time": times, "lat": 22.5, "lon": 88.3, "pm": 40.0})
+    >>> diagnosis = check(table)
+    >>> diagnosis.rows, [finding.what for finding in diagnosis.findings]
+    (48, ['time-zone'])
+    """
+    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates)
+
+    def read(rows: int) -> None:
+        if progress is not None:
+            progress(rows, table.fraction)
+
+    return diagnose(table, refused=None if refused is None else Path(refused), progress=read)
+
+
+def grid(
+    readings: Readings,
+    out: str | Path | None = None,
+    *,
+    cell: str | None = None,
+    every: str | None = None,
+    variables: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    dates: str | None = None,
+    units: str | None = None,
+    bounds: tuple[float, float, float, float] | None = None,
+    domain: str | Path | Mapping[str, Any] | None = None,
+    like: xr.Dataset | None = None,
+    anchor: str = "floor",
+    drop_above: float | None = None,
+    drop_below: float | None = None,
+    positive: bool = False,
+    outliers: str | None = None,
+    refused: str | Path | None = None,
+    max_memory: float = 4.0,
     say: Say | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> xr.Dataset:
-    """Sparse frames on (time, y, x), NaN where nothing was read."""
-    asked = {"cell": cell, "every": every, "columns": columns, "dates": dates, "units": units, "above": above}
-    useless = [name for name, value in asked.items() if value is not None]
-    if isinstance(readings, xr.Dataset | xr.DataArray) and _is_gridded(readings):
-        _refuse(useless, "these readings")
-        return readings.to_dataset(name=readings.name or "value") if isinstance(readings, xr.DataArray) else readings
-    one = readings[0] if isinstance(readings, Sequence) and len(readings) == 1 else readings
-    if isinstance(one, str | Path) and Path(one).suffix in (".nc", ".zarr"):
-        frames = _frames_at(Path(one))
-        if frames is not None:
-            _refuse(useless, str(one))
-            return frames
-    say = say or (lambda words: None)
-    table = open_table(one, columns=columns, timezone=timezone, units=units, dates=dates)
+    """Average readings in cells and time steps, with counts and spreads; nothing is dropped by stealth.
+
+    Parameters
+    ----------
+    readings : path, sequence of paths, DataFrame or xarray object
+        A table of readings, as for `check`.
+    out : path, optional
+        File to write as well: .nc or .zarr; frames written before are replaced.
+    cell : str, optional
+        Size of a cell, "1km", "500m" or "0.01deg". Default: a gridded array keeps its own, else as `check` suggests.
+    every : str, optional
+        Time step, "30min", "1h" or "1d". Default: likewise.
+    variables : sequence of str, optional
+        Which to keep. Default: all.
+    columns, timezone, dates, units : optional
+        How to read the table, as for `check`.
+    bounds : (south, west, north, east), optional
+        Outer edges of the grid in degrees. Default: those of the readings.
+    domain : path or mapping, optional
+        Cells that count: GeoJSON, or "file.nc:variable". Default: all.
+    like : Dataset, optional
+        Frames whose cells, clock and domain to take instead of `cell`, `every`, `bounds` and `domain`.
+    anchor : {"floor", "round"}
+        Does a frame begin at its time, or is it centred on it? Default: "floor".
+    drop_above, drop_below : float, optional
+        Readings beyond these values are dropped, and counted. Default: none.
+    positive : bool
+        Drop readings that are zero or less. Default: False.
+    outliers : str, optional
+        "mad:6" drops readings 6 robust standard deviations from their frame's median. Default: none.
+    refused : path, optional
+        CSV to write, with everything refused or dropped and the reason.
+    max_memory : float
+        GiB that the frames may take. Default: 4.
+    say : callable, optional
+        Is told in words what was assumed and what became of the rows. Default: the package's log.
+    progress : callable, optional
+        Called with the share of the files that is read, 0 .. 1.
+
+    Returns
+    -------
+    xarray.Dataset
+        Each variable on (time, y, x), NaN where nothing was read, beside `_count` and `_spread`. The attributes hold
+        rows_read, rows_refused, rows_outside, rows_outliers and, as `notes`, all that was said.
+
+    Raises
+    ------
+    SolidError
+        If nothing is left to grid, or the frames would take more than `max_memory`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> times = ["2024-01-01T00:10Z", "2024-01-01T00:50Z"]
+    >>> table = pd.DataFrame({"time": times, "lat": 22.5, "lon": 88.3, "pm": [1, 3]})
+    >>> frames = grid(table, cell="0.01deg", every="1h")
+    >>> frames["pm"].values.tolist(), frames["pm_count"].values.tolist()
+    ([[[2.0]]], [[[2]]])
+    """
+    said: list[str] = []
+    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates)
     if like is None and table.lattice is None and (cell is None or every is None):
         cell, every, why = suggest(table, cell, every)
-        say(why)
+        said.append(why)
     frames = grid_readings(
-        table, cell=cell, every=every, variable=list(variables) if variables else None, like=like, above=above
+        table,
+        cell=cell,
+        every=every,
+        variable=list(variables) if variables else None,
+        bounds=bounds,
+        domain=domain,
+        like=like,
+        anchor=anchor,
+        drop_above=drop_above,
+        drop_below=drop_below,
+        positive=positive,
+        outliers=outliers,
+        refused=None if refused is None else Path(refused),
+        max_memory=max_memory,
+        progress=progress,
     )
-    for note in table.notes:
-        say(note)
-    counts = {what: int(frames.attrs[f"rows_{what}"]) for what in ("read", "refused", "outside", "outliers")}
-    say(", ".join(f"{count:,} rows {what}" for what, count in counts.items()))
+    rows = {name: f"{int(frames.attrs[f'rows_{name}']):,}" for name in ("read", "refused", "outside", "outliers")}
+    said += [*table.notes, "{read} rows read, {refused} refused, {outside} outside, {outliers} dropped".format(**rows)]
+    for words in said:
+        tell(words, say)
+    frames.attrs["notes"] = "; ".join(said)
+    if out is not None:
+        save_frames(frames, out)
     return frames
 
 
-def _refuse(useless: list[str], what: str) -> None:
-    """An option that can do nothing is an error: frames were made with their own."""
-    if useless:
-        raise SolidError(f"{what} are frames already, so '{useless[0]}' does nothing; leave it out or grid them anew")
+def read_frames(readings: Readings, *, say: Say | None = None, **options: Any) -> xr.Dataset:
+    """Take whatever holds readings as sparse frames: a table is put on a grid, frames stay as they are.
+
+    Parameters
+    ----------
+    readings : path, sequence of paths, DataFrame or xarray object
+        A table as for `check`; frames that `grid` wrote; or any xarray object on (time, y, x), NaN where nothing was
+        read.
+    say : callable, optional
+        Is told in words what was assumed and what became of the rows. Default: the package's log.
+    **options
+        Of `grid`: cell, every, timezone, columns, dates, units, drop_above and the others.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables on (time, y, x), NaN where nothing was read.
+
+    Raises
+    ------
+    SolidError
+        If an option is given that frames, which were made with their own, would ignore; or as `grid` does.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"time": ["2024-01-01T00:10Z"], "lat": 22.5, "lon": 88.3, "pm": 7.0})
+    >>> frames = read_frames(table, cell="0.01deg", every="1h")
+    >>> read_frames(frames) is frames
+    True
+    """
+    if "above" in options:
+        warnings.warn("above= asks for a chance; to drop readings, give drop_above=", FutureWarning, stacklevel=2)
+        options["drop_above"] = options.pop("above")
+    frames = frames_already(readings)
+    if frames is None:
+        return grid(readings, say=say, **options)
+    for name, value in options.items():
+        if value is not None and name not in OF_FRAMES:
+            what = readings if isinstance(readings, str | Path) else "these readings"
+            raise SolidError(f"{what} are frames already, so '{name}' does nothing; leave it out or grid them anew")
+    return frames
+
+
+def frames_already(readings: Readings) -> xr.Dataset | None:
+    """Readings that lie on a grid and need no reading; None for a table."""
+    if isinstance(readings, xr.DataArray) and _is_gridded(readings):
+        return readings.to_dataset(name=readings.name or "value")
+    if isinstance(readings, xr.Dataset) and _is_gridded(readings):
+        return readings
+    one = _one(readings)
+    if isinstance(one, str | Path) and Path(one).suffix in (".nc", ".zarr"):
+        try:
+            return open_frames(one)
+        except SolidError:
+            return None  # any other file, of which the table reader makes what it can
+    return None
+
+
+def _one(readings: Readings) -> Any:
+    """A single file, however it was given."""
+    return readings[0] if isinstance(readings, list | tuple) and len(readings) == 1 else readings
+
+
+def tell(words: str, say: Say | None) -> None:
+    """Say it to whoever listens, else to the log."""
+    (say or logging.getLogger("solidfield").info)(words)
 
 
 def suggest(table: Table, cell: str | None, every: str | None) -> tuple[str, str, str]:  # cell, every, why
@@ -95,11 +297,3 @@ def frames_like(grid: Grid, step: float, clock: Mapping[str, Any]) -> xr.Dataset
 
 def _is_gridded(data: xr.Dataset | xr.DataArray) -> bool:
     return "time" in data.dims and len(data.dims) >= 3
-
-
-def _frames_at(path: Path) -> xr.Dataset | None:
-    """Frames made before; None for any other file, of which the table reader makes what it can."""
-    try:
-        return open_frames(path)
-    except SolidError:
-        return None

@@ -51,14 +51,14 @@ class Limits:
 
 
 def parse_outliers(outliers: str | None) -> float | None:
+    """K of "mad:K"."""
     if outliers is None or outliers == "none":
         return None
-    """K of "mad:K"."""
     kind, _, number = outliers.partition(":")
     with suppress(ValueError):
         if kind == "mad" and float(number) > 0:
             return float(number)
-    raise SolidError(f"no outlier policy '{outliers}'; give mad:6 (robust standard deviations), or --above and --below")
+    raise SolidError(f"no outlier policy '{outliers}'; give mad:6 (robust deviations), --drop-above or --drop-below")
 
 
 def drop(

@@ -28,7 +28,7 @@ def read_kolkata(folder: Path | str) -> Frames:
     if missing:
         raise SolidError(f"{folder} has no {missing[0]}; name the folder of the six Kolkata files with --data")
     table = open_table([folder / name for name in FILES], timezone=TIMEZONE, dates="monthfirst", units="ug/m3")
-    frames = as_frames(grid_readings(table, cell="0.01deg", every="1h", above=HIGHEST))
+    frames = as_frames(grid_readings(table, cell="0.01deg", every="1h", drop_above=HIGHEST))
     return replace(frames, timezone=TIMEZONE)
 
 
