@@ -1,6 +1,7 @@
 """The command line as a user meets it: the whole way at smoke size, and one-line errors that name the culprit."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from shared import solid
+from shared import shows_something, solid
 from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.models import MODELS
@@ -174,3 +175,17 @@ def test_main_prints_the_line_and_exits_with_2(monkeypatch, capsys):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1
+
+
+def test_the_demo_is_the_verbs_one_after_another(tmp_path):
+    """The first command of the README: its run and maps are those that `train` and `predict` make of its pairs."""
+    demo = tmp_path / "demo"
+    printed = solid("demo", "--out", demo, "--preset", "smoke", *MODEL)
+    solid("train", demo / "pairs.zarr", tmp_path / "run", "--preset", "smoke", *MODEL)
+    assert (tmp_path / "run/weights.safetensors").read_bytes() == (demo / "run/weights.safetensors").read_bytes()
+    solid("predict", tmp_path / "run", demo / "pairs.zarr", tmp_path / "maps.nc", "--preset", "smoke")
+    assert open_maps(tmp_path / "maps.nc").drop_attrs().equals(open_maps(demo / "maps.nc").drop_attrs())
+    for name in ("solid", "kriging", "persistence", "climatology"):
+        assert re.search(rf"^{name} +0\.\d{{3}} ", printed, re.MULTILINE), name
+    for picture in ("maps.png", "calibration.png"):
+        assert shows_something(demo / picture)
