@@ -105,7 +105,7 @@ def test_concluding_gives_neighbours_the_dependence_they_show():
     source = pairs[0].source
 
     def neighbours():
-        z = model.copula(source, model.encode(source)[0], MemberNoise(0, range(8), range(200)))[:, 0, 0]
+        z = model.copula(source, MemberNoise(0, range(8), range(200)))[:, 0, 0]
         return float(torch.corrcoef(torch.stack([z[:, 4, 4], z[:, 4, 6]]))[0, 1])
 
     before = neighbours()

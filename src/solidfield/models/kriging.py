@@ -29,7 +29,8 @@ from torch import Tensor
 from ..fields import Pair, Source, Target
 from ..forecast import Fitted, Spec
 from ..noise import Noise
-from ..theory.covariance import CONSTANT, Covariance, collect, mean_field, moments, offsets, torus
+from ..theory.covariance import CONSTANT, Covariance, collect, mean_field, moments, torus
+from ..theory.gaussian import Given, between, unrolled
 from ..theory.likelihood import refine
 from .classical import adopt_shapes
 
@@ -112,7 +113,7 @@ class Kriging(Fitted):
     def _query(self, source: Source, b: int, c: int) -> Query:
         covariance = self.covariance(c)
         values, mask = source.values[b, c], source.mask[b, c]
-        return query(covariance, self.mean[c], values, mask, float(source.lead[b]), self.obs_std**2)
+        return make_query(covariance, self.mean[c], values, mask, float(source.lead[b]), self.obs_std**2)
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,13 @@ class Query:
     mean: Tensor  # (H, W)
     kernel: Tensor  # (Hp, Wp), C
     cross: Tensor  # (Hp, Wp), X at the lead
-    site: Tensor  # (n, 2) row and column of each reading
+    site: Tensor  # (n,) flat cell of each reading
     anomaly: Tensor  # (n,) y - m
-    factor: Tensor  # (n, n) Cholesky factor of K
+    given: Given  # the readings
     error: float  # variance of the errors of reading
 
 
-def query(
+def make_query(
     covariance: Covariance,
     mean: Tensor,  # (H, W)
     values: Tensor,  # (H, W)
@@ -136,41 +137,37 @@ def query(
     lead: float,
     error: float = 0.0,
 ) -> Query:
-    site, kernel = mask.nonzero(), covariance.kernel
-    k = kernel.flatten()[offsets(site, site, kernel.shape)]
-    k.diagonal().add_(error + JITTER * kernel[0, 0])
-    anomaly = values[mask].double() - mean[mask]
-    return Query(mean, kernel, covariance.at(lead), site, anomaly, torch.linalg.cholesky(k), error)
+    site, kernel = mask.flatten().nonzero()[:, 0], covariance.kernel
+    among = between(unrolled(kernel, mask.shape), site, site)
+    given = Given.of(among, error + JITTER * kernel[0, 0])
+    return Query(mean, kernel, covariance.at(lead), site, values[mask].double() - mean[mask], given, error)
 
 
 def draw(
-    given: Query,
+    query: Query,
     white: Tensor,  # (K, 3, Hp, Wp) standard normal: target, what the source adds, errors of reading
 ) -> Tensor:  # (K, H, W)
     """Members by Matheron's rule."""
-    torus_shape, (height, width) = given.kernel.shape, given.mean.shape
-    spectrum = torch.fft.rfft2(given.kernel).real.clamp(min=0)
-    cross = torch.fft.rfft2(given.cross)
+    torus_shape, (height, width) = query.kernel.shape, query.mean.shape
+    spectrum = torch.fft.rfft2(query.kernel).real.clamp(min=0)
+    cross = torch.fft.rfft2(query.cross)
     gamma = cross / spectrum.clamp(min=1e-300)
     gamma = gamma / gamma.abs().clamp(min=1)
     first, second = torch.fft.rfft2(white[:, :2]).unbind(1)
     target = spectrum.sqrt() * first
     origin = gamma.conj() * target + (spectrum * (1 - gamma.abs() ** 2).clamp(min=0)).sqrt() * second
-    row, column = given.site.unbind(1)
+    row, column = query.site // width, query.site % width
     prior = torch.fft.irfft2(origin, s=torus_shape)[:, row, column]  # (K, n), u_s at the sensors
-    gap = given.anomaly - prior - given.error**0.5 * white[:, 2, row, column]
+    gap = query.anomaly - prior - query.error**0.5 * white[:, 2, row, column]
     alpha = torch.zeros_like(white[:, 0])
-    alpha[:, row, column] = torch.cholesky_solve(gap.T, given.factor).T
+    alpha[:, row, column] = query.given.solve(gap.T).T
     field = torch.fft.irfft2(target + cross * torch.fft.rfft2(alpha), s=torus_shape)
-    return given.mean + field[:, :height, :width]
+    return query.mean + field[:, :height, :width]
 
 
-def law(given: Query) -> tuple[Tensor, Tensor]:  # (H, W) mean, (H, W) std
+def law(query: Query) -> tuple[Tensor, Tensor]:  # (H, W) mean, (H, W) std
     """The posterior of each cell in closed form."""
-    cells = torch.ones_like(given.mean).nonzero()  # (H W, 2)
-    x = given.cross.flatten()[offsets(given.site, cells, given.kernel.shape)]  # (n, H W)
-    half = torch.linalg.solve_triangular(given.factor, x, upper=False)
-    reading = torch.linalg.solve_triangular(given.factor, given.anomaly[:, None], upper=False)
-    mean = given.mean + (half.T @ reading).view_as(given.mean)
-    variance = given.kernel[0, 0] - half.square().sum(0)
-    return mean, variance.clamp(min=0).sqrt().view_as(mean)
+    cells = torch.arange(query.mean.numel(), device=query.mean.device)
+    across = between(unrolled(query.cross, query.mean.shape), query.site, cells)  # (n, H W)
+    anomaly, variance = query.given.law(across, query.anomaly, query.kernel[0, 0])
+    return query.mean + anomaly.view_as(query.mean), variance.clamp(min=0).sqrt().view_as(query.mean)

@@ -1,14 +1,9 @@
 """The prior of a query: what kriging says of each cell, for a whole batch at once.
 
 A covariance fitted to the training pairs gives every cell a mean m(p) and a standard deviation s(p), given the
-readings (`kriging.py`). A network that reads both, and predicts u = (x - m) / s instead of x, begins as kriging and
-learns what kriging cannot know; with few examples it stays near it. With L L^T = K for the readings y of a query, and
-X their covariance with the cells at the lead,
-
-    h = L^-1 X,   m = mean + h^T L^-1 (y - mean),   s^2 = C(0) - sum h^2.
-
-L is factored in double precision; its inverse is small enough for the products to be single. Where readings are many
-the grid falls into tiles, each with the readings nearest to its centre: the cost stays linear in the cells.
+readings (`theory/gaussian.py`). A network that reads both, and predicts u = (x - m) / s instead of x, begins as kriging
+and learns what kriging cannot know; with few examples it stays near it. Where readings are many the grid falls into
+tiles, each with the readings nearest to its centre: the cost stays linear in the cells.
 """
 
 from __future__ import annotations
@@ -20,6 +15,7 @@ from torch import Tensor, nn
 
 from ..fields import Pair, Source
 from ..forecast import Spec
+from ..theory.gaussian import Given, between, unrolled
 from .kriging import Kriging
 
 MOST = 128  # readings of a query up to which every cell uses them all ...
@@ -64,7 +60,7 @@ class Prior(nn.Module):
         rows, columns = (_tiles(n, count > MOST).to(mask.device) for n in shape)  # (T_y, t_y), (T_x, t_x)
         around = covariance.kernel.shape
         site = _nearest(site, mask, rows, columns, around) if count > MOST else site[:, None]  # (B, T, n)
-        reach = _reachable(covariance.kernel, shape), _reachable(covariance.at(lead).to(values.dtype), shape)
+        reach = unrolled(covariance.kernel, shape), unrolled(covariance.at(lead).to(values.dtype), shape)
         cells = _cells(rows, columns, shape)  # (T, t)
         laws = [  # a query at a time, whose matrices fit into a cache
             self._law((v - base).flatten(), known.flatten(), where, cells, reach)
@@ -82,17 +78,10 @@ class Prior(nn.Module):
         reach: tuple[Tensor, Tensor],  # (2 H - 1, 2 W - 1) covariances of the source time, and with the target's
     ) -> tuple[Tensor, Tensor]:  # (T, t) mean and variance
         known = mask[site]
-        k = _between(reach[0], site, site)
-        variance = k[0, 0, 0].to(anomaly.dtype)
-        if not bool(known.all()):
-            k = k * (known[..., None] & known[..., None, :])
-        k.diagonal(dim1=-2, dim2=-1).add_(self.kriging.obs_std**2 + JITTER * float(variance) + (~known).double())
-        identity = torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
-        inverse = torch.linalg.solve_triangular(torch.linalg.cholesky(k), identity, upper=False)  # L^-1
-        inverse = inverse.to(anomaly.dtype) * known[..., None, :]
-        half = inverse @ _between(reach[1], site, cells)  # (T, n, t)
-        reading = inverse @ anomaly[site][..., None]  # (T, n, 1)
-        return (half * reading).sum(-2), variance - half.square().sum(-2)
+        among, across = between(reach[0], site, site), between(reach[1], site, cells)  # (T, n, n), (T, n, t)
+        variance = among[0, 0, 0].to(anomaly.dtype)
+        error = self.kriging.obs_std**2 + JITTER * float(variance)
+        return Given.of(among, error, known).law(across, anomaly[site], variance)
 
 
 def _tiles(length: int, many: bool) -> Tensor:  # (T, t) cells of each tile along an axis; a last one may overhang
@@ -103,22 +92,6 @@ def _tiles(length: int, many: bool) -> Tensor:  # (T, t) cells of each tile alon
 def _cells(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:  # (T, t) flat cells of each tile
     y, x = rows.clamp(max=shape[0] - 1), columns.clamp(max=shape[1] - 1)
     return (y[:, None, :, None] * shape[1] + x[None, :, None, :]).flatten(2).flatten(0, 1)
-
-
-def _reachable(kernel: Tensor, shape: tuple[int, int]) -> Tensor:  # (2 H - 1, 2 W - 1)
-    """The covariance for every step between two cells of the grid, backward ones first."""
-    for axis, length in enumerate(shape):
-        steps = torch.arange(1 - length, length, device=kernel.device) % kernel.shape[axis]
-        kernel = kernel.index_select(axis, steps)
-    return kernel
-
-
-def _between(reach: Tensor, start: Tensor, end: Tensor) -> Tensor:  # (T, n), (T, m) -> (T, n, m)
-    """Covariances between flat cells: with rows as long as those of `reach`, a step is one difference."""
-    width = reach.shape[1] // 2 + 1
-    first, last = (cell + cell // width * (width - 1) for cell in (start, end))
-    step = last[:, None, :] - first[:, :, None] + reach.numel() // 2
-    return reach.flatten().index_select(0, step.flatten()).view_as(step)
 
 
 def _nearest(

@@ -26,6 +26,7 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -123,7 +124,7 @@ class Solid(Forecaster):
         self.stretch: Tensor  # of z at (taught, strange) cells, at (lead 0, ahead)
         self.register_buffer("lasting", torch.zeros(()))
         self.lasting: Tensor  # the correlation of a cell's latents from step to step
-        self.copula = make_copula(copula, spec.grid, spec.channels, features).requires_grad_(False)
+        self.copula = make_copula(copula, spec.grid, spec.channels).requires_grad_(False)
 
     def prepare(self, batches: Iterable[Pair]) -> None:
         if self.prior is not None:
@@ -166,7 +167,7 @@ class Solid(Forecaster):
     @torch.no_grad()
     def _sample(self, source: Source, noise: Noise, values: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         features, location, scale = self.encode(source)
-        z = self.copula(source, features, noise)  # (K, B, C, H, W)
+        z = self.copula(source, noise)  # (K, B, C, H, W)
         flat = (z * self._widening(source)).movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
         u = values(features.movedim(1, -1).flatten(0, 2), flat)
         u = u.unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
@@ -185,31 +186,23 @@ class Solid(Forecaster):
         self.stretch.copy_(self._asked_stretch(pairs))
         examples: list[Latents] = []
         together: list[Tensor] = []
-        with torch.no_grad():
-            for pair in pairs:
-                features, mask, z = self._latents(pair)
-                z = z / self._widening(pair.source)
-                together.append(z.movedim(1, -1)[mask.all(1)])
-                for row in range(len(pair)):
-                    for channel in range(self.spec.channels):
-                        cells = mask[row, channel].flatten().nonzero()[:, 0]
-                        examples.append(
-                            Latents(
-                                z[row, channel].flatten()[cells],
-                                cells,
-                                pair.source.mask[row, channel].flatten().nonzero()[:, 0],
-                                features[row].flatten(0, 1)[cells],
-                                float(pair.source.lead[row]),
-                            )
-                        )
+        for pair in pairs:
+            mask, z = self._latents(pair)
+            z = z / self._widening(pair.source)
+            together.append(z.movedim(1, -1)[mask.all(1)])
+            flat, asked, read = z.flatten(2), mask.flatten(2), pair.source.mask.flatten(2)  # (B, C, HW)
+            for b, c in product(range(len(pair)), range(self.spec.channels)):
+                cells, sensors = asked[b, c].nonzero()[:, 0], read[b, c].nonzero()[:, 0]
+                examples.append(Latents(flat[b, c, cells], cells, sensors, float(pair.source.lead[b])))
         self.copula.requires_grad_(True)
         self.copula.fit(examples)
         self.copula.requires_grad_(False)
         self.copula.mixing.copy_(channel_mixing(together))
         self.lasting.copy_(self._observed_lasting(followed))
 
-    def _latents(self, pair: Pair) -> tuple[Tensor, Tensor, Tensor]:
-        """Features (B, H, W, F), the targets that are not pinned (B, C, H, W), and their latents there."""
+    @torch.no_grad()
+    def _latents(self, pair: Pair) -> tuple[Tensor, Tensor]:  # (B, C, H, W) bool, (B, C, H, W)
+        """The targets that are not pinned, and their latents there."""
         features, location, scale = self.encode(pair.source)
         features = features.movedim(1, -1)
         values = (pair.target.values - location) / scale
@@ -217,14 +210,13 @@ class Solid(Forecaster):
         b, c, y, x = mask.nonzero(as_tuple=True)
         z = torch.zeros_like(pair.target.values)
         z[b, c, y, x] = self.law.latent(features[b, y, x], values[b, c, y, x], c)
-        return features, mask, z
+        return mask, z
 
-    @torch.no_grad()
     def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (2, 2)
         """What makes a central 90 % interval hold 90 % of the held-out targets of each kind."""
         sizes, cells, strange, ahead = [], [], [], []
         for pair in pairs:
-            _, mask, z = self._latents(pair)
+            mask, z = self._latents(pair)
             b, c, y, x = mask.nonzero(as_tuple=True)
             sizes.append(z[b, c, y, x].abs())
             cells.append(y * self.spec.grid.shape[1] + x)
@@ -235,12 +227,11 @@ class Solid(Forecaster):
         there = [new & (later == when) for when in (False, True)]
         return torch.tensor([taught, [stretch_at_new_cells(size[rows], cell[rows]) for rows in there]])
 
-    @torch.no_grad()
     def _observed_lasting(self, followed: Iterable[tuple[Pair, Pair]]) -> Tensor:  # ()
         """The correlation of a cell's latents at two targets a step apart, where both were observed; less if few."""
         earlier, later = [torch.zeros(0)], [torch.zeros(0)]
         for pair, following in followed:
-            (_, mask, z), (_, again, after) = self._latents(pair), self._latents(following)
+            (mask, z), (again, after) = self._latents(pair), self._latents(following)
             earlier.append(z[mask & again].cpu())
             later.append(after[mask & again].cpu())
         count = sum(map(len, earlier))

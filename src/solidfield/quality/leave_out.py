@@ -1,9 +1,6 @@
 """Kriging without one reading: the law of each reading of a frame given the others, in closed form.
 
-With K the covariance of the readings y of a frame (their own scatter included), one inverse serves them all:
-
-    y_i - mean_i = [K^-1 (y - m)]_i / [K^-1]_ii,        var_i = 1 / [K^-1]_ii.
-
+One factor of the covariance of a frame's readings (their own scatter included) serves them all (`theory/gaussian.py`).
 The covariance is the one that `models/kriging.py` fits, about one constant m for all cells: a cell's own mean would
 absorb the bias that is looked for. A level that all cells share in a frame is part of the covariance.
 """
@@ -19,7 +16,8 @@ import torch
 from ..errors import SolidError
 from ..fields import Pair, Source, Target
 from ..grid import Grid
-from ..theory.covariance import CONSTANT, Covariance, mean_field, moments, offsets
+from ..theory.covariance import CONSTANT, Covariance, mean_field, moments
+from ..theory.gaussian import Given, between, unrolled
 from ..theory.likelihood import refine
 
 JITTER = 1e-8  # of the variance, added to K
@@ -58,21 +56,18 @@ def hidden_laws(
     aside: Sequence[int] = (),  # sensors that no other is judged by
 ) -> Laws:
     """Mean and standard deviation of each reading given the others of its frame."""
-    cells, kernel = torch.from_numpy(site), covariance.kernel
-    full = kernel.flatten()[offsets(cells, cells, kernel.shape)].numpy()  # (S, S)
-    full = full + JITTER * full[0, 0] * np.eye(len(site))
+    kernel, cell = covariance.kernel, torch.from_numpy(site[:, 0] * covariance.kernel.shape[1] + site[:, 1])
+    full = between(unrolled(kernel, kernel.shape), cell, cell)  # (S, S)
+    error, variance = JITTER * kernel[0, 0], (1 + JITTER) * kernel[0, 0]
     mean, std = np.full((2, *value.shape), np.nan)
     sound = ~np.isin(np.arange(len(site)), aside)
     for f, frame in enumerate(value):
         seen = np.isfinite(frame)
-        given, apart = np.flatnonzero(seen & sound), np.flatnonzero(seen & ~sound)
-        if len(given) == 0:
+        judging, apart = np.flatnonzero(seen & sound), np.flatnonzero(seen & ~sound)
+        if len(judging) == 0:
             continue
-        inverse = np.linalg.inv(full[np.ix_(given, given)])
-        alpha = inverse @ frame[given]
-        mean[f, given] = frame[given] - alpha / inverse.diagonal()
-        std[f, given] = inverse.diagonal() ** -0.5
-        across = full[np.ix_(apart, given)]  # (a, n)
-        mean[f, apart] = across @ alpha
-        std[f, apart] = np.sqrt(full[apart, apart] - ((across @ inverse) * across).sum(1))
+        reading, given = torch.from_numpy(frame[judging]), Given.of(full[np.ix_(judging, judging)], error)
+        laws = given.left_out(reading), given.law(full[np.ix_(judging, apart)], reading, variance)
+        for sensors, (centre, square) in zip((judging, apart), laws, strict=True):
+            mean[f, sensors], std[f, sensors] = centre, square.sqrt()
     return mean, std

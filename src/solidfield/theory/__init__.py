@@ -1,1 +1,1 @@
-"""The mathematics: levels and objectives of the diffusion, laws, copula, covariances, interpolation, distance."""
+"""The mathematics: levels and objectives of diffusion, laws, copula, covariances, conditioning, interpolation."""

@@ -12,8 +12,6 @@ weights:
                so that dependence is short near a sensor and long in a void, as in any posterior; exact for a
                Gaussian field at lead 0, and `stationary` again as nu grows.
 
-`varying`      z(p) = sum_s a_s(p) (g_s * w_s)(p) with sum_s a_s(p)^2 = 1 predicted from the encoder's features.
-
 `independent`  white noise.
 
 All are fitted to the latents of co-observed targets of held-out examples by the likelihood of random subsets of at
@@ -38,6 +36,7 @@ from ..fields import Source
 from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
+from .gaussian import Given, between, unrolled
 
 SCALES = (0.0, 0.5, 0.8, 1.2, 1.8, 2.7, 4.0, 6.0, 9.0)  # in cells; 0 is white
 SUBSET = 64
@@ -51,7 +50,6 @@ class Latents:
     z: Tensor  # (n,)
     cells: Tensor  # (n,) flat cell indices
     sensors: Tensor  # (m,) flat cell indices of the source's readings of that variable
-    features: Tensor  # (n, F)
     lead: float
 
 
@@ -69,18 +67,7 @@ class Torus:
             spectra.append(power / power.mean())
         self.spectra = torch.stack(spectra).float()  # (S, H', W'), each of mean 1: unit variance
         self.kernels = torch.fft.ifft2(self.spectra.double()).real.float()  # (S, H', W'), kappa_s by lag
-
-    def correlation(self, p: Tensor, q: Tensor) -> Tensor:  # (..., n), (..., m) -> (S, ..., n, m)
-        """kappa_s between cells given by flat indices of the grid."""
-        dy, dx = self.lags(p, q)
-        return self.kernels[:, dy, dx]
-
-    def lags(self, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:  # two of (..., n, m)
-        """From each cell q to each cell p, around the torus."""
-        width = self.grid[1]
-        dy = (p[..., :, None] // width - q[..., None, :] // width) % self.shape[0]
-        dx = (p[..., :, None] % width - q[..., None, :] % width) % self.shape[1]
-        return dy, dx
+        self.table = unrolled(self.kernels, grid.shape)  # for `between`
 
     def smooth(self, white: Tensor, power: Tensor) -> Tensor:  # (..., H', W') -> (..., H, W)
         """White noise with this power spectrum (mean 1), cropped to the grid."""
@@ -92,7 +79,7 @@ class Torus:
 class Copula(nn.Module, ABC):
     name: ClassVar[str]
 
-    def __init__(self, grid: Grid, channels: int, features: int):
+    def __init__(self, grid: Grid, channels: int):
         super().__init__()
         # A scale much longer than the grid cannot be told from a constant, and its padding would cost the most.
         scales = [s for s in SCALES if s <= max(grid.shape) / 4]
@@ -105,11 +92,11 @@ class Copula(nn.Module, ABC):
         """The correlation of an example's latents: what the fit maximises the likelihood of."""
 
     @abstractmethod
-    def draw(self, source: Source, features: Tensor, noise: Noise) -> Tensor:  # (K, B, C, H, W)
+    def draw(self, source: Source, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         """Latent fields, N(0, 1) at every cell, before the channels are mixed."""
 
-    def forward(self, source: Source, features: Tensor, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        return torch.einsum("cd,kbdhw->kbchw", self.mixing, self.draw(source, features, noise))
+    def forward(self, source: Source, noise: Noise) -> Tensor:  # (K, B, C, H, W)
+        return torch.einsum("cd,kbdhw->kbchw", self.mixing, self.draw(source, noise))
 
     def fit(self, examples: Sequence[Latents], steps: int = 300, lr: float = 0.05, seed: int = 0) -> list[float]:
         """Maximise the composite likelihood of the examples' latents; returns the loss at every step."""
@@ -144,15 +131,15 @@ class Independent(Copula):
     def correlation(self, latents: Latents) -> Tensor:
         return torch.eye(len(latents.z))
 
-    def draw(self, source: Source, features: Tensor, noise: Noise) -> Tensor:
+    def draw(self, source: Source, noise: Noise) -> Tensor:
         return noise(source.values.shape[1:])
 
 
 class Stationary(Copula):
     name = "stationary"
 
-    def __init__(self, grid: Grid, channels: int, features: int):
-        super().__init__(grid, channels, features)
+    def __init__(self, grid: Grid, channels: int):
+        super().__init__(grid, channels)
         self.logits = nn.Parameter(torch.zeros(2, self.scales))  # one row to reconstruct, one to forecast
 
     def weights(self, lead: Tensor) -> Tensor:  # (...,) -> (..., S)
@@ -160,12 +147,12 @@ class Stationary(Copula):
 
     def prior(self, latents: Latents, p: Tensor, q: Tensor) -> Tensor:  # (n, m)
         weights = self.weights(torch.tensor(latents.lead))
-        return torch.einsum("s,snm->nm", weights, self.torus.correlation(p, q))
+        return torch.einsum("s,snm->nm", weights, between(self.torus.table, p, q))
 
     def correlation(self, latents: Latents) -> Tensor:
         return self.prior(latents, latents.cells, latents.cells)
 
-    def draw(self, source: Source, features: Tensor, noise: Noise) -> Tensor:
+    def draw(self, source: Source, noise: Noise) -> Tensor:
         weights = self.weights(source.lead)  # (B, S)
         power = torch.einsum("bs,shw->bhw", weights, self.torus.spectra.to(weights))
         return self.torus.smooth(noise((self.channels, *self.torus.shape)), power[:, None])
@@ -174,8 +161,8 @@ class Stationary(Copula):
 class Conditioned(Stationary):
     name = "conditioned"
 
-    def __init__(self, grid: Grid, channels: int, features: int):
-        super().__init__(grid, channels, features)
+    def __init__(self, grid: Grid, channels: int):
+        super().__init__(grid, channels)
         self.log_nu = nn.Parameter(torch.zeros(2))
 
     def _nugget(self, lead: Tensor) -> Tensor:
@@ -185,57 +172,31 @@ class Conditioned(Stationary):
         around = self.prior(latents, latents.cells, latents.cells)
         if len(latents.sensors) == 0:
             return around
-        around = around.double()
         across = self.prior(latents, latents.sensors, latents.cells).double()  # (m, n)
-        among = self.prior(latents, latents.sensors, latents.sensors).double()
-        among = among + self._nugget(torch.tensor(latents.lead)) * torch.eye(len(among))
-        left = around - across.T @ torch.linalg.solve(among, across)
+        among = self.prior(latents, latents.sensors, latents.sensors)
+        left = Given.of(among, self._nugget(torch.tensor(latents.lead))).covariance(across, around.double())
         sd = left.diagonal().clamp_min(JITTER).sqrt()
         return (left / sd[:, None] / sd).float()
 
-    def draw(self, source: Source, features: Tensor, noise: Noise) -> Tensor:
-        g = super().draw(source, features, noise).flatten(-2)  # (K, B, C, HW)
+    def draw(self, source: Source, noise: Noise) -> Tensor:
+        fields = super().draw(source, noise).flatten(-2)  # (K, B, C, HW)
         eta = noise(source.values.shape[1:]).flatten(-2)
-        everywhere = torch.arange(g.shape[-1], device=g.device)
-        fields = torch.empty_like(g)
-        for b in range(g.shape[1]):
-            lead = source.lead[b]
+        everywhere = torch.arange(fields.shape[-1], device=fields.device)
+        for b, lead in enumerate(source.lead):
             nugget = self._nugget(lead)
-            for c in range(g.shape[2]):
+            table = torch.einsum("s,shw->hw", self.weights(lead), self.torus.table.to(fields))
+            for c in range(fields.shape[2]):
                 sensors = source.mask[b, c].flatten().nonzero()[:, 0]
-                own = g[:, b, c]
                 if len(sensors) == 0:
-                    fields[:, b, c] = own
                     continue
-                kernel = torch.einsum("s,shw->hw", self.weights(lead), self.torus.kernels.to(g))
-                across = kernel[self.torus.lags(sensors, everywhere)]  # (m, HW)
-                among = across[:, sensors] + nugget * torch.eye(len(sensors), device=g.device)
-                solved = torch.linalg.solve(among.double(), across.double()).float()  # (m, HW)
-                sd = (1 - (across * solved).sum(0)).clamp_min(JITTER).sqrt()
-                readings = own[:, sensors] + nugget.sqrt() * eta[:, b, c][:, sensors]
-                fields[:, b, c] = (own - readings @ solved) / sd
+                across = between(table, sensors, everywhere).double()  # (m, HW)
+                given = Given.of(across[:, sensors], nugget)
+                own = fields[:, b, c].double()
+                reading = own[:, sensors] + nugget.sqrt() * eta[:, b, c, sensors]  # (K, m), by Matheron's rule
+                explained = given.solve(reading.T).T @ across
+                sd = given.variance(across, 1.0).clamp_min(JITTER).sqrt()
+                fields[:, b, c] = ((own - explained) / sd).to(fields.dtype)
         return fields.unflatten(-1, source.values.shape[-2:])
-
-
-class Varying(Copula):
-    name = "varying"
-
-    def __init__(self, grid: Grid, channels: int, features: int):
-        super().__init__(grid, channels, features)
-        self.head = nn.Sequential(nn.Linear(features, 32), nn.SiLU(), nn.Linear(32, self.scales))
-
-    def amplitudes(self, features: Tensor) -> Tensor:  # (..., F) -> (..., S), squares sum to 1
-        return (0.5 * self.head(features).log_softmax(-1)).exp()  # a square root whose slope stays finite at 0
-
-    def correlation(self, latents: Latents) -> Tensor:
-        a = self.amplitudes(latents.features)
-        return torch.einsum("ns,snm,ms->nm", a, self.torus.correlation(latents.cells, latents.cells), a)
-
-    def draw(self, source: Source, features: Tensor, noise: Noise) -> Tensor:
-        a = self.amplitudes(features.movedim(1, -1)).movedim(-1, 0)[:, None, :, None]  # (S, 1, B, 1, H, W)
-        white = noise((self.scales, self.channels, *self.torus.shape)).movedim(2, 0)  # (S, K, B, C, H', W')
-        spectra = self.torus.spectra.to(white)[:, None, None, None]
-        return (a * self.torus.smooth(white, spectra)).sum(0)
 
 
 def channel_mixing(
@@ -254,13 +215,13 @@ def _subset(latents: Latents, generator: torch.Generator) -> Latents:
     if len(latents.z) <= SUBSET:
         return latents
     some = torch.randperm(len(latents.z), generator=generator)[:SUBSET]
-    return Latents(latents.z[some], latents.cells[some], latents.sensors, latents.features[some], latents.lead)
+    return Latents(latents.z[some], latents.cells[some], latents.sensors, latents.lead)
 
 
-COPULAS: dict[str, type[Copula]] = {c.name: c for c in (Independent, Stationary, Conditioned, Varying)}
+COPULAS: dict[str, type[Copula]] = {c.name: c for c in (Independent, Stationary, Conditioned)}
 
 
-def make_copula(name: str, grid: Grid, channels: int, features: int) -> Copula:
+def make_copula(name: str, grid: Grid, channels: int) -> Copula:
     if name not in COPULAS:
         raise SolidError(f"unknown copula '{name}'; choose one of {', '.join(COPULAS)}")
-    return COPULAS[name](grid, channels, features)
+    return COPULAS[name](grid, channels)

@@ -59,7 +59,6 @@ SCHEMES = {
         Scheme("solid-diffusion-4", "solid", {"law": "diffusion", "law_options": {"levels": 4}}),
         Scheme("solid-independent", "solid", {"copula": "independent"}),
         Scheme("solid-stationary", "solid", {"copula": "stationary"}),
-        Scheme("solid-varying", "solid", {"copula": "varying"}),
         Scheme("solid-no-dropout", "solid", {"dropout": 0.0}),
         Scheme("solid-no-thinning", "solid", settings={"thin": 0.0}),
         Scheme(
