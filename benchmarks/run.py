@@ -15,7 +15,7 @@ from pathlib import Path
 from solidfield.experiments.bench.record import store
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("crps", "unet", "simulator", "sampling", "gridding")
+BENCHMARKS = ("startup", "crps", "unet", "simulator", "sampling", "gridding", "sparse")
 
 
 def main(names: list[str]) -> None:
