@@ -9,10 +9,9 @@ import torch
 from shared import standard_normal
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
+from solidfield.scores.bins import distance_bins, distance_edges
 from solidfield.scores.calibration import (
-    by_distance,
     coverage,
-    distance_edges,
     error_by_spread,
     fold_ranks,
     rank_histogram,
@@ -21,6 +20,7 @@ from solidfield.scores.calibration import (
     spread_skill,
 )
 from solidfield.scores.metrics import crps, crps_map, mse, select
+from solidfield.scores.registry import measure, summarise
 
 drawn = partial(standard_normal, key="calibration")
 
@@ -103,16 +103,10 @@ def test_off_mask_values_are_never_read() -> None:
     x, y = drawn(6, 3, 5, 5), drawn(3, 5, 5)
     mask = drawn(3, 5, 5, key="mask") > 0
     hidden_x, hidden_y = np.where(mask, x, np.nan), np.where(mask, y, np.nan)
-    distance = np.abs(drawn(3, 5, 5, key="distance"))
     for metric in (coverage, rank_histogram, spread_skill, spread_error_correlation):
         assert np.array_equal(metric(hidden_x, hidden_y, mask=mask), metric(x, y, mask=mask))
         with pytest.raises(SolidError, match="NaN"):
             metric(hidden_x, hidden_y)
-    hidden, plain = (
-        by_distance(hidden_x, hidden_y, distance, mask=mask),
-        by_distance(x, y, distance, mask=mask),
-    )
-    assert all(np.array_equal(hidden[name], plain[name], equal_nan=True) for name in plain)
 
 
 def test_one_member_has_no_reliability() -> None:
@@ -150,25 +144,28 @@ def test_error_equals_spread_in_every_group_of_a_perfect_ensemble(K: int) -> Non
 
 
 def test_bins_of_distance_add_up_to_the_whole() -> None:
-    x, y = drawn(20, 4, 6, 6), drawn(4, 6, 6)
-    distance = numpy_generator(0, "distance").integers(0, 6, size=(4, 6, 6)).astype(float)
-    table = by_distance(x, y, distance, edges=np.array([0, 0.5, 2.5, 4.5, np.inf]))
-    share = table["count"] / y.size
-    K = len(x)
-    assert table["count"].sum() == y.size
-    assert table["count"][0] == (distance == 0).sum()
-    assert share @ table["crps"] == pytest.approx(crps(x, y))
-    assert share @ table["rmse"] ** 2 == pytest.approx(mse(x, y))
-    assert share @ table["spread"] ** 2 == pytest.approx((K + 1) / K * x.var(axis=0, ddof=1).mean())
-    assert share @ table["coverage"] == pytest.approx(coverage(x, y, 0.9))
-    assert table["crps"][1] == pytest.approx(crps_map(x, y)[(distance > 0) & (distance < 2.5)].mean())
+    x, y = drawn(20, 400), drawn(400)
+    distance = numpy_generator(0, "distance").integers(0, 6, size=400).astype(float)
+    found = measure(select(x, y))
+    bins = [
+        (bin, summarise(found[inside].pooled(), bins=True)) for bin, inside in distance_bins(distance, distance >= 0)
+    ]
+    share = np.array([((distance >= bin.low) & (distance <= bin.high)).mean() for bin, _ in bins])
+    assert share.sum() == pytest.approx(1)
+    assert (bins[0][0].low, bins[0][0].high) == (0, 0)  # the sensors themselves are a bin of their own
+    for name, whole in (("crps", crps(x, y)), ("mse", mse(x, y)), ("coverage_90", coverage(x, y, 0.9))):
+        assert share @ [row[name].mean for _, row in bins] == pytest.approx(whole)
+    assert share @ [row["spread"].mean ** 2 for _, row in bins] == pytest.approx(21 / 20 * x.var(axis=0, ddof=1).mean())
+    second = bins[1][0]
+    inside = (distance >= second.low) & (distance <= second.high)
+    assert bins[1][1]["crps"].mean == pytest.approx(crps_map(x, y)[inside].mean())
 
 
-def test_default_bins_hold_every_cell_with_a_sensor_somewhere() -> None:
-    x, y, distance = drawn(5, 3, 8, 8), drawn(3, 8, 8), np.abs(drawn(3, 8, 8, key="distance"))
-    distance[0] = np.inf  # a field without any sensor
-    table = by_distance(x, y, distance)
-    assert table["count"].sum() == 128
-    assert table["count"].max() - table["count"].min() <= 2
-    assert np.isnan(table["coverage"]).all()  # five members span no 90 % interval
+def test_bins_hold_every_cell_with_a_sensor_somewhere() -> None:
+    distance = np.abs(drawn(500, key="distance"))
+    distance[:100] = np.inf  # a field without any sensor
+    counts = [inside.sum() for _, inside in distance_bins(distance, distance > 0)]
+    assert sum(counts) == 400
+    assert max(counts) - min(counts) <= 2
+    assert list(distance_bins(distance, np.isinf(distance))) == []
     assert (np.diff(distance_edges(np.ones(10))) > 0).all()

@@ -16,6 +16,7 @@ from solidfield.errors import SolidError
 from solidfield.models import MODELS
 from solidfield.prediction.maps import open_maps
 from solidfield.run import load
+from solidfield.scores.table import Table
 
 MODEL = ("--set", "model.name=solid", "--set", "model.options={size = 'smoke'}")
 
@@ -35,10 +36,11 @@ def folder(tmp_path_factory):
 
 
 def test_the_whole_way_ends_in_scores_a_table_and_pictures(folder):
-    leads = json.loads((folder / "scores" / "scores.json").read_text())["leads"]
-    assert list(leads[0]["models"]) == ["solid", "kriging", "persistence", "climatology"]
-    assert list(leads[1]["models"]) == ["solid"]  # rivals are fitted for the first lead only
-    for name in leads[0]["models"]:
+    table = Table.from_json(json.loads((folder / "scores" / "scores.json").read_text()))
+    assert [lead.lead for lead in table.leads] == [1, 2]
+    assert table.models(1) == ["solid", "kriging", "persistence", "climatology"]
+    assert table.models(2, rolled=True) == ["solid"]  # rivals are fitted for the first lead only
+    for name in table.models(1):
         assert name in (folder / "table.txt").read_text()
     for picture in ("maps.png", "calibration.png"):
         assert (folder / "scores" / picture).read_bytes()[:4] == b"\x89PNG"
@@ -55,9 +57,10 @@ def test_the_printed_score_is_that_of_the_maps(folder):
     each = np.abs(members - field).mean(0) - pairs
     free = maps["observed"].values == 0
     expected = np.mean([each[n][free[n]].mean() for n in range(len(each))])
-    region = json.loads((folder / "scores" / "scores.json").read_text())["leads"][0]["models"]["solid"]
-    found = region["variables"]["vorticity"]["regions"]["unobserved"]["crps"]["mean"]
-    assert found == pytest.approx(expected, rel=1e-4)
+    table = Table.from_json(json.loads((folder / "scores" / "scores.json").read_text()))
+    found = table.one(model="solid", lead=1, region="unobserved")
+    assert found["crps"].mean == pytest.approx(expected, rel=1e-4)
+    assert f"{found.scaled('crps').mean:.3g} (" in (folder / "table.txt").read_text()
 
 
 def test_maps_hold_what_the_interface_promises(folder):

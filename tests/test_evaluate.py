@@ -1,14 +1,28 @@
-"""What is scored together and what error bars resample: days of a record, trajectories of a simulation."""
+"""What judges, readings or truth, and what error bars resample: days of a record, trajectories of a simulation."""
+
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dated import EVERY, dated_store
+from dated import EVERY, dated_store, fitted_run
+from solidfield.cli.evaluate import print_table
 from solidfield.clock import from_seconds
 from solidfield.errors import SolidError
+from solidfield.keys import numpy_generator
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
-from solidfield.report.truth import Judge, fit_rival, groups_of, local_times, rival_ensemble
+from solidfield.prediction.predict import predict_examples
+from solidfield.report import evaluate_run
+from solidfield.report.ensembles import closed_forms, draw_maps, fit_rival
+from solidfield.report.maps import evaluate, write_scores
+from solidfield.report.page import page
+from solidfield.report.scoring import judge
+from solidfield.report.targets import groups_of, local_times, reading_targets, truth_targets
+from solidfield.scores.registry import METRICS, Metric
+from solidfield.scores.table import Table
+from tiny import TinyTruth, tiny_store
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +50,98 @@ def test_groups_of_a_simulation_are_its_trajectories(store) -> None:
     assert np.array_equal(groups_of(store, indices), store.columns["trajectory"])
 
 
-def test_a_judge_resamples_groups_and_divides_by_physical_spread(store) -> None:
-    """Scenes of one trajectory are one piece of evidence: the error bar follows the number of trajectories."""
+def test_regions_of_the_truth_split_the_grid(store, truth) -> None:
+    """Cell by cell: what was given, what was measured besides, and everything."""
     test = store.split("test")
-    judge = Judge(store, test, None)
-    ensemble = np.zeros((1, len(test), 1, *store.grid.shape))
-    row = judge.score(ensemble)["variables"]["u"]["regions"]["targets"]
-    assert row["crps"]["mean"] / row["crps_scaled"]["mean"] == pytest.approx(judge.scaling.physical_std[0])
-    judge.groups = np.zeros(len(test))
-    assert judge.score(ensemble)["variables"]["u"]["regions"]["targets"]["crps"]["error"] is None
+    targets, pair = truth_targets(store, test, truth), store.batch(test)
+    given, measured = pair.source.mask.numpy().ravel(), pair.target.mask.numpy().ravel()
+    expected = {
+        "sensors": given,
+        "targets": measured & ~given,
+        "unobserved": ~given,
+        "grid": np.ones_like(given),
+    }
+    assert set(targets.regions) == set(expected)
+    for name, rows in expected.items():
+        assert np.array_equal(targets.regions[name], rows)
+    fields = truth.fields[store.columns["trajectory"][test], store.columns["frame_target"][test]]
+    assert np.array_equal(targets.values, fields.ravel())
+    again, values = targets.take(fields[None])
+    assert again.all()
+    assert np.array_equal(values[0], targets.values)
+
+
+def test_a_lead_is_steps_ahead_of_the_source(store, truth) -> None:
+    test = store.split("test")
+    early = test[store.columns["frame_source"][test] == 0]
+    targets = truth_targets(store, early, truth, lead=2)  # every second frame of the truth is a step
+    assert targets.lead == 2
+    assert np.array_equal(targets.values, truth.fields[store.columns["trajectory"][early], 4].ravel())
+    with pytest.raises(SolidError, match="beyond the truth's 6 frames"):
+        truth_targets(store, early, truth, lead=3)
+
+
+def test_readings_and_truth_are_judged_by_one_function(store, truth) -> None:
+    """The truth at the measured cells alone gives what the readings give, scene by scene."""
+    test, std = store.split("test"), (2.0,)
+    dense, sparse = truth_targets(store, test, truth), reading_targets(store, test)
+    maps = numpy_generator(0, "maps").standard_normal((20, len(test), 1, *store.grid.shape)).astype(np.float32)
+    for n in range(len(test)):
+        rows = dense.scene == n
+        one = replace(dense, regions={"unseen": dense.regions["targets"] & rows})
+        other = replace(sparse, regions={"unseen": sparse.regions["unseen"] & (sparse.scene == n)})
+        (first, *_), _ = judge(one, {"maps": one.take(maps)[1]}, store, std)
+        (second, *_), _ = judge(other, {"maps": other.take(maps)[1]}, store, std)
+        assert first.cells == second.cells
+        for name in ("crps", "mae", "rmse", "coverage_90", "spread_skill"):
+            assert first[name].mean == pytest.approx(second[name].mean, rel=1e-5)
+
+
+def test_error_bars_follow_the_number_of_trajectories(store, truth) -> None:
+    """Scenes of one trajectory are one piece of evidence."""
+    targets = truth_targets(store, store.split("test"), truth)
+    nothing = {"maps": np.zeros((1, len(targets.values)), np.float32)}
+    found, _ = judge(targets, nothing, store, (2.0,))
+    (grid,) = [score for score in found if score.region == "grid" and score.bin is None]
+    assert grid["crps"].mean == pytest.approx(np.abs(targets.values).mean())
+    assert grid.scaled("crps").mean == pytest.approx(grid["crps"].mean / 2)
+    assert grid.groups == 2
+    together, _ = judge(replace(targets, groups=np.zeros_like(targets.groups)), nothing, store, (2.0,))
+    assert not together[0]["crps"].has_bar
+
+
+def test_maps_of_all_variables_are_tabulated_and_drawn(tmp_path) -> None:
+    truth = TinyTruth.make(channels=2)
+    store = tiny_store(tmp_path / "pairs", truth)
+    run = fitted_run(tmp_path / "run", store, "kriging")
+    maps = predict_examples(run, store, store.split("test"), members=20)
+    for known, regions in ((truth, {"sensors", "targets", "unobserved", "grid"}), (None, {"all", "unseen"})):
+        table = evaluate(maps, store, known, rivals=("climatology",))
+        assert Table.from_json(json.loads(json.dumps(table.to_json(), allow_nan=False))) == table
+        assert table.models(1) == ["kriging", "climatology"]
+        for variable in ("u", "v"):
+            assert {score.region for score in table.select(variable=variable)} == regions
+        out = tmp_path / f"scores-{len(regions)}"
+        figures = {path.name for path in write_scores(table, maps, store, known, out)}
+        assert figures == {"maps-1.png", "maps-2.png", "calibration-1.png", "calibration-2.png"}
+        assert all((out / name).is_file() for name in figures)
+
+
+def test_a_new_metric_is_printed_and_reported(tmp_path, store, truth, monkeypatch, capsys) -> None:
+    """One function and one line: it is in the JSON, in the printed table and in the report."""
+    monkeypatch.setitem(METRICS, "bias", Metric("bias", lambda m: m.mean(m.error), "bias of the mean", power=1))
+    run = fitted_run(tmp_path / "run", store, "climatology")
+    maps = predict_examples(run, store, store.split("test"), members=20)
+    table = evaluate(maps, store, truth, rivals=())
+    error = maps["u"].mean("member").values[:, 0] - truth_targets(store, store.split("test"), truth).values.reshape(
+        -1, *store.grid.shape
+    )
+    assert table.one(region="grid")["bias"].mean == pytest.approx(error.mean(), rel=1e-4)
+    assert "bias" in table.to_json()["scores"][0]["metrics"]
+    print_table(table)
+    assert "bias of the mean" in capsys.readouterr().out
+    findings = evaluate_run(run, store, rivals=(), members=20)
+    assert "bias of the mean" in page(findings.table, findings.verdict, [], "")
 
 
 def test_a_rival_sees_training_examples_only(dated) -> None:
@@ -68,5 +165,6 @@ def test_only_closed_forms_can_be_fitted_as_rivals(dated) -> None:
     scaling = Scaling.fit(dated, dated.split("train"))
     with pytest.raises(SolidError, match="has to be trained"):
         fit_rival("unet", dated, scaling)
-    one = rival_ensemble("nearest", dated, scaling, dated.split("test")[:3], members=7, seed=0)
-    assert one.shape == (1, 3, 1, *dated.grid.shape)  # members of a point forecast are alike: one says it all
+    (nearest,) = closed_forms(["nearest"], dated)
+    one = draw_maps(nearest, dated, dated.split("test")[:3], members=7)
+    assert one.shape == (1, 3, 1, 1, *dated.grid.shape)  # members of a point forecast are alike: one says it all

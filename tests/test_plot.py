@@ -14,7 +14,6 @@ from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.plot import (
     bins_figure,
-    calibration_figure,
     maps,
     models_figure,
     reliability_figure,
@@ -22,7 +21,9 @@ from solidfield.plot import (
     taught,
 )
 from solidfield.plot import scene as scene_figure
+from solidfield.scores.estimate import Estimate
 from solidfield.scores.metrics import select
+from solidfield.scores.table import Score
 
 K, N, H, W = 30, 5, 12, 16
 
@@ -111,7 +112,7 @@ def test_a_mask_of_another_grid_is_named(scene) -> None:
 
 def test_calibration_has_four_views_with_flat_ranks_counted_once() -> None:
     x, y, distance = drawn(K, N, H, W), drawn(N, H, W), np.abs(drawn(N, H, W, key="distance"))
-    figure = calibration_figure(x, y, distance=distance)
+    figure = reliability_figure(select(x, y), distance.ravel())
     ranks, coverage, spread, away = figure.axes
     bars = [bar.get_height() for bar in ranks.patches]
     assert np.mean(bars) == pytest.approx(1)  # a density: whatever the number of bins, flat is 1
@@ -126,7 +127,7 @@ def test_calibration_has_four_views_with_flat_ranks_counted_once() -> None:
 
 
 def test_calibration_shows_no_interval_that_the_members_do_not_span() -> None:
-    figure = calibration_figure(drawn(5, N, H, W), drawn(N, H, W))
+    figure = reliability_figure(select(drawn(5, N, H, W), drawn(N, H, W)))
     assert len(figure.axes) == 3
     assert figure.axes[1].lines[1].get_xdata().max() <= 4 / 6
 
@@ -135,7 +136,7 @@ def test_figures_are_saved_and_leave_no_trace(scene, tmp_path: Path) -> None:
     x, y, mask = scene
     before = dict(matplotlib.rcParams)
     maps(x, y, mask, y, title="a scene", label="vorticity").savefig(tmp_path / "maps.png")
-    calibration_figure(x[:, None], y[None], mask[None]).savefig(tmp_path / "calibration.png")  # one field
+    reliability_figure(select(x[:, None], y[None], mask[None])).savefig(tmp_path / "calibration.png")  # one field
     assert shows_something(tmp_path / "maps.png")
     assert shows_something(tmp_path / "calibration.png")
     assert dict(matplotlib.rcParams) == before
@@ -172,12 +173,12 @@ def test_cells_are_counted_by_who_taught_them() -> None:
 
 
 def test_models_and_bins_are_drawn_at_their_means_with_their_intervals() -> None:
-    score = {"mean": 2.0, "low": 1.5, "high": 3.0}
-    single = {"mean": 4.0, "low": None, "high": None}
+    score, single = Estimate(2.0, 1.5, 3.0, 0.4), Estimate(4.0)
     (ax,) = models_figure({"all": {"ours": score, "rival": single}}).axes
     assert [line.get_xdata().tolist() for line in ax.lines] == [[4.0], [1.5, 3.0], [2.0]]
-    row = {"crps": score, "coverage": {"mean": 0.9, "low": 0.8, "high": 1.0}, "readings": 7}
-    empty = {"crps": None, "coverage": None, "readings": 0}
+    about = {"model": "ours", "variable": "pm", "lead": 1, "region": "all", "members": 20, "cases": 7, "groups": 7}
+    row = Score(**about, std=1.0, cells=7, metrics={"crps": score, "coverage_90": Estimate(0.9, 0.8, 1.0, 0.1)})
+    empty = Score(**about, std=1.0, cells=0, metrics={"crps": None, "coverage_90": None})
     error, honest, count = bins_figure({"ours": [row, empty, row]}, ["0", "1", "2-3"], "hour").axes
     assert error.lines[0].get_xdata().tolist() == [0, 2]  # an empty bin is no point
     assert [bar.get_height() for bar in count.patches] == [7, 0, 7]

@@ -13,13 +13,14 @@ from dated import dated_store, fitted_run
 from solidfield import cli
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.report import judge_run, write_report
-from solidfield.report.drawn import contenders, draw_held
+from solidfield.report import evaluate_run, write_report
+from solidfield.report.ensembles import contenders, draw_targets
 from solidfield.report.figures import pictures
-from solidfield.report.held import choose_examples, held_readings, lengths, share_beyond
 from solidfield.report.page import page
-from solidfield.report.scored import score_lead
+from solidfield.report.scoring import judge
+from solidfield.report.targets import choose_examples, lengths, reading_targets, share_beyond
 from solidfield.scores.metrics import crps_map
+from solidfield.scores.table import Table
 from tiny import TinyTruth, tiny_store
 
 MEMBERS = 20
@@ -42,12 +43,12 @@ def run(folder, store):
 
 @pytest.fixture(scope="module")
 def held(store, run):
-    return held_readings(store, choose_examples(store, 1), run.never_supervised.numpy())
+    return reading_targets(store, choose_examples(store, 1), run.never_supervised.numpy())
 
 
 @pytest.fixture(scope="module")
 def findings(run, store):
-    return judge_run(run, store, rivals=("nearest", "persistence", "kriging"), members=MEMBERS)
+    return evaluate_run(run, store, rivals=("nearest", "persistence", "kriging"), members=MEMBERS)
 
 
 def readings_one_by_one(store, lead):
@@ -69,7 +70,7 @@ def test_regions_are_what_their_names_say_reading_by_reading(store, run, held) -
     sensors, blocks = (store.held[name].ravel() for name in ("held_sensors", "held_blocks"))
     width = store.grid.shape[1]
     for r, (example, cell, value, given) in enumerate(readings_one_by_one(store, 1)):
-        assert (held.examples[held.case[r]], held.cell[r], held.values[r]) == (example, cell, value)
+        assert (held.examples[held.scene[r]], held.cell[r], held.values[r]) == (example, cell, value)
         away = np.hypot(dy * (cell // width - given // width), dx * (cell % width - given % width)).min()
         assert held.distance[r] == pytest.approx(away)
         expected = {
@@ -82,7 +83,7 @@ def test_regions_are_what_their_names_say_reading_by_reading(store, run, held) -
             "never_supervised": never[cell],
         }
         assert {name: bool(rows[r]) for name, rows in held.regions.items()} == expected
-    assert r + 1 == len(held.case)
+    assert r + 1 == len(held.scene)
     assert unit == "km"
 
 
@@ -98,44 +99,43 @@ def test_what_is_held_was_never_a_source_nor_taught(store) -> None:
 def test_scores_are_plain_means_over_readings(store, run, held) -> None:
     """CRPS, coverage and spread of every region by brute force from whole maps."""
     climatology, kriging = contenders(run, store, ("kriging",))
-    members = {c.name: draw_held(c, store, held, MEMBERS).members for c in (climatology, kriging)}
-    table = score_lead(held, members, store.variables, (2.0,))
+    members = {c.name: draw_targets(c, store, [held], MEMBERS).members[0] for c in (climatology, kriging)}
+    table = Table({"pm": ""}, (), *map(tuple, judge(held, members, store, (2.0,))))
     each = {name: crps_map(x, held.values) for name, x in members.items()}
     own = members["climatology"]
     for region, rows in held.regions.items():
-        score = table["models"]["climatology"]["variables"]["pm"]["regions"][region]
-        assert score["readings"] == rows.sum()
-        assert score["crps"]["mean"] == pytest.approx(each["climatology"][rows].mean())
-        assert score["crps_scaled"]["mean"] == pytest.approx(each["climatology"][rows].mean() / 2)
-        assert score["mae"]["mean"] == pytest.approx(np.abs(np.median(own, 0) - held.values)[rows].mean(), rel=1e-5)
+        score = table.one(model="climatology", region=region)
+        assert score.cells == rows.sum()
+        assert score["crps"].mean == pytest.approx(each["climatology"][rows].mean())
+        assert score.scaled("crps").mean == pytest.approx(each["climatology"][rows].mean() / 2)
+        assert score["mae"].mean == pytest.approx(np.abs(np.median(own, 0) - held.values)[rows].mean(), rel=1e-5)
         variance = (MEMBERS + 1) / MEMBERS * own.var(axis=0, ddof=1, dtype=float)[rows].mean()
         error = ((own.mean(axis=0, dtype=float) - held.values)[rows] ** 2).mean()
-        assert score["spread_skill"]["mean"] == pytest.approx(np.sqrt(variance / error), rel=1e-5)
-        gap = table["comparisons"]["kriging"]["pm"]["regions"][region]
-        assert gap["difference"]["mean"] == pytest.approx((each["climatology"] - each["kriging"])[rows].mean())
-        assert gap["saved"]["mean"] == pytest.approx(
-            1 - each["climatology"][rows].mean() / each["kriging"][rows].mean()
-        )
-    bins = table["models"]["climatology"]["variables"]["pm"]
-    for cut in ("by_distance", "by_hour"):
-        assert sum(row["readings"] for row in bins[cut]) == len(held.case)
-        total = sum(row["readings"] * row["crps"]["mean"] for row in bins[cut])
-        assert total / len(held.case) == pytest.approx(each["climatology"].mean())
-    assert bins["by_distance"][0]["high"] == 0  # the sensors themselves are a bin of their own
+        assert score["spread_skill"].mean == pytest.approx(np.sqrt(variance / error), rel=1e-5)
+        (gap,) = table.compared(rival="kriging", region=region)
+        assert gap.difference.mean == pytest.approx((each["climatology"] - each["kriging"])[rows].mean())
+        assert gap.saved.mean == pytest.approx(1 - each["climatology"][rows].mean() / each["kriging"][rows].mean())
+    for kind in ("distance", "hour"):
+        bins = table.select(model="climatology", bins=kind)
+        assert sum(score.cells for score in bins) == len(held.scene)
+        total = sum(score.cells * score["crps"].mean for score in bins)
+        assert total / len(held.scene) == pytest.approx(each["climatology"].mean())
+    assert table.select(bins="distance")[0].bin.high == 0  # the sensors themselves are a bin of their own
 
 
 def test_members_are_those_of_the_whole_maps_however_the_scenes_are_cut(store, run, held, monkeypatch) -> None:
     model = contenders(run, store, ())[0]
     probes = np.array([3, 17])
-    whole = draw_held(model, store, held, 4, seed=2, probes=probes, picture=5)
-    monkeypatch.setattr("solidfield.report.drawn.BUDGET", 4 * 4 * store.grid.cells * 3)  # three scenes at a time
-    cut = draw_held(model, store, held, 4, seed=2, probes=probes, picture=5)
-    for name in ("members", "probes", "picture"):
+    whole = draw_targets(model, store, [held], 4, seed=2, probes=probes, picture=5)
+    monkeypatch.setattr("solidfield.report.ensembles.BUDGET", 4 * 4 * store.grid.cells * 3)  # three scenes at a time
+    cut = draw_targets(model, store, [held], 4, seed=2, probes=probes, picture=5)
+    np.testing.assert_array_equal(whole.members[0], cut.members[0])
+    for name in ("probes", "picture"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(cut, name))
     flat = whole.picture.reshape(4, -1)
     np.testing.assert_array_equal(whole.probes[:, 5], flat[:, probes])
-    here = held.case == 5
-    np.testing.assert_array_equal(whole.members[:, here], flat[:, held.cell[here]])
+    here = held.scene == 5
+    np.testing.assert_array_equal(whole.members[0][:, here], flat[:, held.cell[here]])
 
 
 def test_examples_are_a_stated_sample_evenly_in_time(store) -> None:
@@ -166,23 +166,23 @@ def test_the_share_of_the_map_beyond_a_distance_is_counted(store) -> None:
 
 
 def test_findings_are_strict_json_with_one_name_for_the_nearest_reading(findings) -> None:
-    results = findings.results
-    assert json.loads(json.dumps(results, allow_nan=False)) == results
-    now, later = results["leads"]
-    assert list(now["models"]) == ["climatology", "nearest", "kriging"]
-    assert list(later["models"]) == ["climatology", "persistence", "kriging"]
-    assert (now["main"], later["main"]) == ("unseen", "all")
-    assert later["ahead"] == "6 hours ahead"
-    assert later["groups"] == 8  # days
-    assert results["run"]["trained_on_this_store"]
+    table = findings.table
+    assert Table.from_json(json.loads(json.dumps(table.to_json(), allow_nan=False))) == table
+    now, later = table.leads
+    assert table.models(0) == ["climatology", "nearest", "kriging"]
+    assert table.models(1) == ["climatology", "persistence", "kriging"]
+    assert (now.main, later.main) == ("unseen", "all")
+    assert later.ahead == "6 hours ahead"
+    assert later.groups == 8  # days
+    assert table.about["run"]["trained_on_this_store"]
 
 
 def test_a_run_that_loses_is_told_so(findings) -> None:
     """Kriging knows the readings, climatology does not."""
-    verdict = findings.results["verdict"]
-    assert verdict["headline"].startswith("Not worth it here: kriging is better")
-    assert [call["result"] for call in verdict["calls"]] == ["worse", "worse"]
-    assert any("at held-out sensors: kriging wins" in line for line in verdict["worth"])
+    verdict = findings.verdict
+    assert verdict.headline.startswith("Not worth it here: kriging is better")
+    assert [call.result for call in verdict.calls] == ["worse", "worse"]
+    assert any("at held-out sensors: kriging wins" in line for line in verdict.worth)
 
 
 def test_a_run_against_its_own_kind_keeps_both_names(run, store) -> None:
@@ -252,10 +252,10 @@ def test_one_command_leads_from_a_run_to_its_report(tmp_path) -> None:
 
 def test_hostile_names_are_shown_and_not_run(findings) -> None:
     name, units = "<script>alert('$x$')</script>", '"><img src=x>'
-    results = json.loads(json.dumps(findings.results).replace('"pm"', json.dumps(name)))
-    results["variables"] = {name: units}
-    results["verdict"]["headline"] += f" {name}"
-    text = page(results, [("maps", name, units, b"png")], f"solid evaluate {name}")
+    document = json.loads(json.dumps(findings.table.to_json()).replace('"pm"', json.dumps(name)))
+    table = Table.from_json(document | {"variables": {name: units}})
+    words = replace(findings.verdict, headline=f"{findings.verdict.headline} {name}")
+    text = page(table, words, [("maps", name, units, b"png")], f"solid evaluate {name}")
     found = parsed(text)
     assert "script" not in found.tags
     assert [image["src"][:5] for image in found.images] == ["data:"]
@@ -264,7 +264,7 @@ def test_hostile_names_are_shown_and_not_run(findings) -> None:
 
 
 def test_tables_have_headers_for_who_listens(findings) -> None:
-    text = page(findings.results, [], "solid evaluate run")
+    text = page(findings.table, findings.verdict, [], "solid evaluate run")
     assert text.count("<table>") == text.count("<caption>") == 4  # models and regions, at two leads
     assert '<th scope="row">kriging</th>' in text
     for heading in ('<html lang="en">', "prefers-color-scheme", "@media print"):
@@ -289,16 +289,17 @@ def test_a_run_without_pairs_or_with_a_truth_is_an_error_of_one_line(folder, run
 
 def test_a_simulation_is_judged_by_trajectory_without_hours_or_days(tmp_path) -> None:
     simulated = tiny_store(tmp_path / "pairs", TinyTruth.make(channels=2))
-    found = judge_run(
+    found = evaluate_run(
         fitted_run(tmp_path / "run", simulated, "climatology"), simulated, rivals=("kriging",), members=20
     )
-    (later,) = found.results["leads"]
-    assert found.results["group"] == "trajectory"
-    assert later["groups"] == 2
-    assert list(later["models"]["kriging"]["variables"]) == ["u", "v"]
-    table = later["models"]["climatology"]["variables"]["v"]
-    assert "by_hour" not in table
-    assert "held_days" not in table["regions"]
+    (later,) = found.table.leads
+    assert found.table.about["group"] == "trajectory"
+    assert later.groups == 2
+    assert {score.variable for score in found.table.select(model="kriging")} == {"u", "v"}
+    assert not found.table.select(bins="hour")
+    assert "held_days" not in {score.region for score in found.table.scores}
     names = [picture.name for picture in pictures(found)]
-    assert {"lead1-1-models", "lead1-2-models", "lead1-1-series", "taught-1", "taught-2"} <= set(names)
+    assert {"lead1-1-models", "lead1-2-models", "lead1-1-series", "lead1-2-series", "taught-1", "taught-2"} <= set(
+        names
+    )
     assert not [name for name in names if "hour" in name]

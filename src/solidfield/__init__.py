@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .readings.intake import check as check
     from .readings.intake import grid as grid
     from .readings.intake import read_frames as read_frames
-    from .report.truth import evaluate as evaluate
+    from .report.maps import evaluate as evaluate
     from .run import Run as Run
     from .run import load as load
     from .scores.calibration import coverage as coverage
@@ -78,7 +78,7 @@ _HOMES = {  # public names by the module that holds them
     "prediction.maps": ["open_maps", "save_maps"],
     "prediction.predict": ["predict_examples"],
     "readings.intake": ["check", "grid", "read_frames"],
-    "report.truth": ["evaluate"],
+    "report.maps": ["evaluate"],
     "run": ["Run", "load"],
     "scores.calibration": ["coverage", "rank_histogram", "spread_skill"],
     "scores.metrics": ["crps", "energy_score", "mae", "mse"],

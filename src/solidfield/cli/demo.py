@@ -11,13 +11,13 @@ import typer
 from ..config import load_config
 from ..prediction.maps import save_maps
 from ..prediction.predict import predict_examples
-from ..report.truth import RIVALS
-from ..report.truth import evaluate as evaluate_maps
+from ..report.maps import RIVALS, write_scores
+from ..report.maps import evaluate as evaluate_maps
 from ..training.record import RunRecord
 from ..worlds import write_truth
 from ..worlds.observe import observe as observe_truth
 from . import show
-from .evaluate import print_table, write_results
+from .evaluate import print_table
 from .observe import describe
 from .predict import choose_scenes
 from .simulate import make_world
@@ -62,10 +62,10 @@ def demo(
         )
     save_maps(maps, out / "maps.nc")
     with show.progress("evaluating", ", ".join(RIVALS)) as update:
-        scores = [evaluate_maps(maps, store, truth)]
+        table = evaluate_maps(maps, store, truth)
         update(1, 1)
-    write_results(scores, maps, store, truth, out)
-    print_table(scores)
+    write_scores(table, maps, store, truth, out)
+    print_table(table)
     print()
     show.line(
         "maps",

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-import xarray as xr
 
-from .. import plot
 from ..errors import SolidError
-from ..pairs.store import PairStore, open_pairs
-from ..prediction.maps import ahead, open_maps
+from ..pairs.store import open_pairs
+from ..prediction.maps import open_maps
 from ..report import RIVALS as REPORT_RIVALS
-from ..report import judge_run, refuse_report, write_report
-from ..report.truth import RIVALS, Judge
-from ..report.truth import evaluate as evaluate_maps
-from ..training.record import PAIRS, RUN, RunRecord
-from ..worlds import Truth, open_truth
+from ..report import evaluate_run, own_pairs, refuse_report, write_report
+from ..report.maps import RIVALS, write_scores
+from ..report.maps import evaluate as evaluate_maps
+from ..report.tables import columns
+from ..report.words import REGIONS
+from ..scores.table import Table
+from ..training.record import RUN, RunRecord
+from ..worlds import open_truth
 from . import show
 
 
@@ -71,11 +70,9 @@ def _run(
 ) -> None:
     refuse_report(out)
     loaded = RunRecord.open(path)
-    if pairs is None and not (path / PAIRS).exists():
-        raise SolidError(f"{path} holds no pair store of its own; give the one to judge by with --pairs")
-    store = open_pairs(pairs or path / PAIRS)
+    store = open_pairs(pairs) if pairs else own_pairs(loaded)
     with show.progress("evaluating", f"{len(store.leads)} lead(s), {members} members", json) as update:
-        findings = judge_run(
+        findings = evaluate_run(
             loaded,
             store,
             rivals=rivals,
@@ -84,7 +81,7 @@ def _run(
             scenes=scenes,
             steps=steps,
             seed=seed,
-            note=lambda what, done, total: update(done, total, what),
+            progress=lambda what, done, total: update(done, total, what),
         )
     words: list[str | Path | float] = ["solid", "evaluate", path, "--out", out, "--members", members, "--seed", seed]
     words += ["--pairs", pairs] if pairs else []
@@ -94,14 +91,13 @@ def _run(
     words += [word for name in rivals for word in ("--rival", name)] if rivals != REPORT_RIVALS else []
     words += [word for other in others for word in ("--run", other)]
     page = write_report(findings, out, shlex.join(_typed(word) for word in words), above)
-    found = findings.results["verdict"]
+    found = findings.verdict
     if json:
-        show.as_json({"report": str(page), "scores": str(out / "scores.json"), "verdict": found})
+        show.as_json({"report": str(page), "scores": str(out / "scores.json"), "verdict": found.to_json()})
         return
-    print(f"\n{found['headline']}")
-    for name in ("worth", "honest", "caution"):
-        for sentence in found[name]:
-            print(f"  - {sentence}")
+    print(f"\n{found.headline}")
+    for sentence in (*found.worth, *found.honest, *found.caution):
+        print(f"  - {sentence}")
     print()
     show.line("report", f"{page}   scores   {out / 'scores.json'}")
 
@@ -117,80 +113,29 @@ def _maps(
     dataset, store = open_maps(maps), open_pairs(pairs)
     dense = open_truth(truth) if truth else None
     with show.progress("evaluating", f"{dataset.sizes['init_time']} scenes", json) as update:
-        leads = dataset.sizes["lead_time"]
-        scores: list[dict[str, Any]] = []
-        for lead in range(leads):
-            scores.append(evaluate_maps(dataset, store, dense, rivals, lead))
-            update(lead + 1, leads)
-    write_results(scores, dataset, store, dense, out)
+        table = evaluate_maps(dataset, store, dense, rivals)
+        update(1, 1)
+    figures = write_scores(table, dataset, store, dense, out)
     if json:
-        show.as_json({"scores": str(out / "scores.json"), "leads": scores})
+        show.as_json({"scores": str(out / "scores.json"), **table.to_json()})
         return
-    print_table(scores)
-    show.line("scores", f"{out / 'scores.json'}   figures   {out / 'maps.png'}   {out / 'calibration.png'}")
+    print_table(table)
+    show.line("scores", f"{out / 'scores.json'}   figures   {'   '.join(map(str, figures))}")
 
 
-def write_results(
-    scores: list[dict[str, Any]], dataset: xr.Dataset, store: PairStore, truth: Truth | None, out: Path
-) -> None:
-    """scores.json, one figure of maps, one of calibration."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "scores.json").write_text(jsonlib.dumps({"leads": scores}, indent=1))
-    judge = Judge(store, dataset["example"].values, truth)
-    name = store.variables[0]
-    ensemble = dataset[name].values[:, :, 0]  # (K, N, H, W)
-    units = store.units[0]
-    scene = len(ensemble[0]) // 2
-    pair = store.batch(dataset["example"].values[scene : scene + 1])
-    label = f"{name} [{units}]" if units else name
-    made_by = dataset.attrs["model_label"]
-    plot.maps(
-        ensemble[:, scene],
-        pair.source.values[0, 0].numpy(),
-        pair.source.mask[0, 0].numpy(),
-        None if truth is None else judge.values[scene, 0],
-        store.grid,
-        label,
-        f"{made_by}, {ahead(dataset, 0):g} ahead",
-    ).savefig(out / "maps.png")
-    region = "unobserved" if truth is not None else "targets"
-    plot.calibration_figure(
-        ensemble,
-        judge.values[:, 0],
-        judge.where[region][:, 0],
-        np.broadcast_to(judge.distance, judge.values.shape)[:, 0],
-        units,
-        title=f"{made_by}: cells without a sensor",
-        groups=judge.groups,
-    ).savefig(out / "calibration.png")
-
-
-def print_table(scores: list[dict[str, Any]]) -> None:
-    """One table per lead, in standard deviations of the field, cells without a sensor."""
-    for at_lead in scores:
-        ahead = f"{at_lead['lead_time']:g} ahead" if at_lead["lead_time"] else "reconstruction"
-        header = (
-            f"{ahead}, cells without a sensor",
-            "CRPS",
-            "+/-",
-            "90 % interval covers",
-            "spread / skill",
-            "at sensors",
-        )
-        print()
-        show.table(header, [_row(name, entry) for name, entry in at_lead["models"].items()])
-
-
-def _row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    variable = next(iter(entry["variables"].values()))
-    regions = variable["regions"]
-    main = regions.get("unobserved") or regions["targets"]
-    coverage, skill, sensors = main["coverage"]["0.9"], main["spread_skill"], regions["sensors"]
-    return (
-        name,
-        f"{main['crps_scaled']['mean']:.3f}",
-        "-" if main["crps_scaled"]["error"] is None else f"{main['crps_scaled']['error']:.3f}",
-        "-" if coverage is None else f"{100 * coverage['mean']:.1f} %",
-        "-" if skill is None else f"{skill['mean']:.2f}",
-        "-" if sensors is None else f"{sensors['crps_scaled']['mean']:.3f}",
-    )
+def print_table(table: Table) -> None:
+    """A table for each lead and variable: every metric, in standard deviations of the field."""
+    for lead in table.leads:
+        for variable in table.variables:
+            found = table.select(variable=variable, lead=lead.lead, region=lead.main, rolled=None)
+            if not found:
+                continue
+            heading, rows = columns(found, scaled=True)
+            title = f"{variable}, {lead.ahead}, {REGIONS[lead.main]}, in standard deviations of the field"
+            at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "region": "sensors", "rolled": None}
+            known = {score.model: f"{score.scaled('crps').mean:.3g}" for score in table.select(**at)}
+            if known:
+                heading = (*heading, "CRPS at sensors")
+                rows = [(*row, known[score.model]) for score, row in zip(found, rows, strict=True)]
+            print()
+            show.table((title, *heading), [(score.model, *row) for score, row in zip(found, rows, strict=True)])

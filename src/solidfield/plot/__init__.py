@@ -5,11 +5,10 @@ Each function returns a matplotlib Figure that the caller saves; no global state
 
 from .comparison import bins_figure, models_figure, series_figure
 from .fields import maps, scene, taught
-from .reliability import calibration_figure, reliability_figure
+from .reliability import reliability_figure
 
 __all__ = [
     "bins_figure",
-    "calibration_figure",
     "maps",
     "models_figure",
     "reliability_figure",

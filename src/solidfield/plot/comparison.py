@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..scores.estimate import Estimate
+from ..scores.table import Score
 from .style import BLUE, DPI, GREY, ORANGE, looks, tidy, with_units
-
-Interval = Mapping[str, Any]  # mean, low, high; the last two None without an error bar
 
 
 def models_figure(
-    regions: Mapping[str, Mapping[str, Interval]],  # region -> model -> CRPS
+    regions: Mapping[str, Mapping[str, Estimate]],  # region -> model -> CRPS
     units: str = "",
     title: str = "",
 ) -> Figure:
@@ -41,15 +41,14 @@ def models_figure(
     return figure
 
 
-def _dot(ax: Axes, score: Interval, place: int, colour: str, marker: str) -> None:
-    mean, low, high = score["mean"], score["low"], score["high"]
-    if low is not None and high is not None:
-        ax.plot([low, high], [place, place], color=colour, linewidth=1.6)
-    ax.plot(mean, place, marker, color=colour, markersize=6)
+def _dot(ax: Axes, score: Estimate, place: int, colour: str, marker: str) -> None:
+    if score.has_bar:
+        ax.plot([score.low, score.high], [place, place], color=colour, linewidth=1.6)
+    ax.plot(score.mean, place, marker, color=colour, markersize=6)
 
 
 def bins_figure(
-    rows: Mapping[str, Sequence[Mapping[str, Any]]],  # model -> bins, each with crps, coverage, readings
+    rows: Mapping[str, Sequence[Score]],  # model -> bins or leads
     labels: Sequence[str],  # (S,) of the bins
     axis: str,  # what they are bins of
     units: str = "",
@@ -64,14 +63,14 @@ def bins_figure(
         first = name == next(iter(rows))
         style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.8 if first else 1.0}
         _line(error, positions, [row["crps"] for row in rows[name]], name, first, style)
-        if any(row["coverage"] for row in rows[name]):
-            _line(honest, positions, [row["coverage"] for row in rows[name]], name, first, style)
+        if any(row["coverage_90"] for row in rows[name]):
+            _line(honest, positions, [row["coverage_90"] for row in rows[name]], name, first, style)
     honest.axhspan(*band, color=GREY, alpha=0.18, linewidth=0)
     honest.axhline(0.9, color=GREY, linestyle="--", linewidth=1)
     honest.set(title="90 % intervals hold (grey: honest)", ylabel="share of readings inside")
     error.set(title="error, less is better", ylabel=with_units("CRPS", units), ylim=(0, None))
     error.legend(fontsize=7, frameon=False)
-    count.bar(positions, [row["readings"] for row in next(iter(rows.values()))], width=0.8, color=GREY)
+    count.bar(positions, [row.cells for row in next(iter(rows.values()))], width=0.8, color=GREY)
     count.set(title="held-out readings", ylabel="number")
     every = -(-len(labels) // 8)  # more would run into each other
     slant: dict[str, Any] = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > 4 else {}
@@ -87,16 +86,16 @@ def bins_figure(
 def _line(
     ax: Axes,
     positions: Sequence[float],
-    scores: Sequence[Interval | None],
+    scores: Sequence[Estimate | None],
     name: str,
     bars: bool,
     style: Mapping[str, Any],
 ) -> None:
     kept = [(at, score) for at, score in zip(positions, scores, strict=True) if score is not None]
-    ax.plot([at for at, _ in kept], [score["mean"] for _, score in kept], label=name, **style)
+    ax.plot([at for at, _ in kept], [score.mean for _, score in kept], label=name, **style)
     for at, score in kept if bars else ():
-        if score["low"] is not None and score["high"] is not None:
-            ax.plot([at, at], [score["low"], score["high"]], color=style["color"], linewidth=0.9)
+        if score.has_bar:
+            ax.plot([at, at], [score.low, score.high], color=style["color"], linewidth=0.9)
 
 
 def series_figure(

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..scores.calibration import by_distance, counted, covered, error_by_spread, fold_ranks, ranks, ratio, resolved
-from ..scores.estimate import bootstrap
-from ..scores.metrics import Array, Cells, moments, select, to_numpy
+from ..scores.bins import distance_bins
+from ..scores.calibration import counted, covered, error_by_spread, fold_ranks, ranks, ratio, resolved
+from ..scores.estimate import Estimate, bootstrap
+from ..scores.metrics import Cells, moments
+from ..scores.registry import METRICS, Measured, measure
 from .style import BLUE, DPI, GREY, ORANGE, tidy, with_units
-
-
-def calibration_figure(
-    ensemble: Array,  # (K, N, ..., H, W)
-    truth: Array,  # (N, ..., H, W)
-    mask: Array | None = None,  # broadcasts to the truth: the cells to judge by, for instance those without a sensor
-    distance: Array | None = None,  # broadcasts to the truth: to the nearest sensor
-    units: str = "",
-    distance_units: str = "cells",
-    title: str = "",
-    groups: Array | None = None,  # (N,) labels: fields of one day or trajectory share one; None: each its own
-) -> Figure:
-    """Four views of reliability: ranks, coverage, error against spread, both against distance to the sensors.
-
-    Whiskers are 95 % intervals from resampling groups of fields; with a single group there are none.
-    """
-    cells = select(ensemble, truth, mask)
-    shape = tuple(truth.shape)
-    far = None
-    if distance is not None:
-        everywhere = np.broadcast_to(to_numpy(distance), shape)
-        far = (
-            everywhere.reshape(-1) if mask is None else everywhere[np.broadcast_to(to_numpy(mask).astype(bool), shape)]
-        )
-    label = cells.case if groups is None else to_numpy(groups)[cells.case]
-    return reliability_figure(cells, far, label, units, distance_units, title)
 
 
 def reliability_figure(
@@ -49,7 +23,10 @@ def reliability_figure(
     title: str = "",
     what: str = "truth",  # that the members are compared with: truth, or reading
 ) -> Figure:
-    """The same for cells that are already in one row."""
+    """Four views of reliability: ranks, coverage, error against spread, both against distance to the sensors.
+
+    Whiskers are 95 % intervals from resampling groups; with a single group there are none.
+    """
     shape = (1, 3) if distance is None else (2, 2)
     figure = Figure(figsize=(10, 3.4) if distance is None else (8.4, 7), dpi=DPI, layout="constrained")
     axes = figure.subplots(*shape, squeeze=False).flat
@@ -58,8 +35,7 @@ def reliability_figure(
     _coverage_panel(axes[1], place, cells, what)
     _spread_panel(axes[2], cells, units)
     if distance is not None:
-        table = by_distance(cells.members, cells.truth, distance)
-        _distance_panel(axes[3], table, units, distance_units)
+        _distance_panel(axes[3], measure(cells), distance, units, distance_units)
     tidy(axes)
     if title:
         figure.suptitle(title, fontsize=11)
@@ -134,18 +110,18 @@ def _spread_panel(ax: Axes, cells: Cells, units: str) -> None:
     ax.set_aspect("equal")
 
 
-def _distance_panel(ax: Axes, table: dict[str, Any], units: str, distance_units: str) -> None:
-    ax.plot(
-        table["distance"],
-        table["rmse"],
-        "o-",
-        color=ORANGE,
-        markersize=4,
-        linewidth=1.2,
-        label="error (root mean square)",
+def _distance_panel(ax: Axes, found: Measured, distance: np.ndarray, units: str, distance_units: str) -> None:
+    bins = list(distance_bins(distance, np.isfinite(distance)))
+    parts = [found[inside].pooled() for _, inside in bins]
+    lines = (
+        ("rmse", "o-", ORANGE, "error (root mean square)"),
+        ("spread", "s--", BLUE, "spread"),
+        ("crps", "^:", GREY, "CRPS"),
     )
-    ax.plot(table["distance"], table["spread"], "s--", color=BLUE, markersize=4, linewidth=1.2, label="spread")
-    ax.plot(table["distance"], table["crps"], "^:", color=GREY, markersize=4, linewidth=1.2, label="CRPS")
+    for name, style, colour, label in lines:
+        values = [METRICS[name].measure(part) for part in parts]
+        heights = [value.mean if isinstance(value, Estimate) else np.nan for value in values]
+        ax.plot([bin.mean for bin, _ in bins], heights, style, color=colour, markersize=4, linewidth=1.2, label=label)
     ax.set(title="away from the sensors", xlabel=with_units("distance to the nearest sensor", distance_units))
     ax.set(ylabel=units or "units of the field", ylim=(0, None))
     ax.legend(fontsize=8, frameon=False)

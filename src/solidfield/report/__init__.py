@@ -1,9 +1,14 @@
 """How far to trust a run: scores on held-out readings beside rivals, a verdict in plain words, one page that shows it.
 
-held.py -> drawn.py -> scored.py -> verdict.py -> findings.py (all of it, as data) -> figures.py, page.py -> write.py
+targets.py (what judges) -> ensembles.py (what was predicted there) -> scoring.py (the table) -> verdict.py (words) ->
+tables.py, figures.py, page.py -> write.py. findings.py goes this way for a run, rollouts.py several steps ahead, and
+maps.py for maps that are already there, also by simulated truth.
 """
 
-from .findings import RIVALS, Findings, judge_run
+from .ensembles import RIVALS
+from .findings import Findings, evaluate_run, own_pairs
 from .write import refuse_report, write_report
 
-__all__ = ["RIVALS", "Findings", "judge_run", "refuse_report", "write_report"]
+judge_run = evaluate_run  # its name until all callers have moved
+
+__all__ = ["RIVALS", "Findings", "evaluate_run", "judge_run", "own_pairs", "refuse_report", "write_report"]

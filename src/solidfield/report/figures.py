@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from .. import plot
 from ..scores.metrics import Cells
+from ..scores.table import Lead, Score, Table
 from .findings import Evidence, Findings
-from .truth import groups_of
-from .verdict import FEW, HIGHEST, LOWEST, call_of, main_region
-from .words import REGIONS, labelled, span
+from .targets import Targets
+from .verdict import FEW, HIGHEST, LOWEST, call_of, main_region, rolled_variables
+from .words import REGIONS, distinct, labelled, span
 
 STRETCHES = 6  # days that a series shows
 TALL = 0.9  # quantile of the training readings that counts as high unless a threshold is given
@@ -31,55 +31,57 @@ class Picture:
 
 def pictures(findings: Findings, above: float | None = None) -> Iterator[Picture]:
     """All figures, lead by lead, variable by variable."""
-    results, store = findings.results, findings.store
-    for evidence, at_lead in zip(findings.evidence, results["leads"], strict=True):
+    table, store = findings.table, findings.store
+    several = len(store.variables) > 1
+    for evidence in findings.evidence:
+        own = next(iter(evidence.members))
         for c, variable in enumerate(store.variables):
-            own = next(iter(at_lead["models"]))
-            if variable not in at_lead["models"][own]["variables"]:
+            if not table.select(variable=variable, lead=evidence.lead.lead):
                 continue
-            tag = f"lead{at_lead['lead']}" + (f"-{c + 1}" if len(store.variables) > 1 else "")
-            yield _models(results, at_lead, variable, tag)
+            tag = f"lead{evidence.lead.lead}" + (f"-{c + 1}" if several else "")
+            yield _models(table, evidence.lead, variable, tag)
             yield _scene(findings, evidence, c, tag, above)
             if len(evidence.members[own]) > 1:
-                yield _calibration(findings, evidence, at_lead, c, tag)
-            yield from _bins(results, at_lead, variable, tag)
-            if c == 0 and len(evidence.probes) and len(evidence.own.probes) > 1:
-                yield _series(findings, evidence, tag)
-    for variable in results["rolled"]["variables"] if "rolled" in results else ():
-        place = f"-{store.variables.index(variable) + 1}" if len(store.variables) > 1 else ""
-        yield _rolled(results, variable, f"rolled{place}")
+                yield _calibration(findings, evidence, c, tag)
+            yield from _bins(table, evidence.lead, variable, tag)
+            if len(evidence.own.probes) > 1:
+                yield _series(findings, evidence, c, tag)
+    for variable in rolled_variables(table):
+        yield _rolled(table, variable, "rolled" + (f"-{store.variables.index(variable) + 1}" if several else ""))
     for c, variable in enumerate(store.variables):
-        yield _taught(findings, c, f"taught-{c + 1}" if len(store.variables) > 1 else "taught", variable)
+        yield _taught(findings, c, f"taught-{c + 1}" if several else "taught", variable)
 
 
-def _models(results: dict[str, Any], at_lead: dict[str, Any], variable: str, tag: str) -> Picture:
-    tables = {name: model["variables"][variable]["regions"] for name, model in at_lead["models"].items()}
-    own = next(iter(tables))
+def _models(table: Table, lead: Lead, variable: str, tag: str) -> Picture:
+    own, *_ = names = table.models(lead.lead)
     regions = {
-        REGIONS[region]: {name: table[region]["crps"] for name, table in tables.items()}
-        for region in tables[own]
-        if region != "never_supervised"  # nearly the held-out cells again; the table has it
+        REGIONS[score.region]: {
+            one.model: one["crps"] for one in table.select(variable=variable, lead=lead.lead, region=score.region)
+        }
+        for score in distinct(table.select(model=own, variable=variable, lead=lead.lead))
+        if score.region != "never_supervised"  # nearly the held-out cells again; the table has it
     }
-    call = call_of(at_lead, variable)
+    call = call_of(table, lead, variable)
+    best = call.best.model if call and call.best else "not drawn"
     return Picture(
         f"{tag}-models",
         "models",
-        plot.models_figure(regions, results["variables"][variable], f"{variable}, {at_lead['ahead']}: who errs least"),
-        f"{variable}, {at_lead['ahead']}: error (CRPS) of every model by kind of held-out reading; farther left is "
+        plot.models_figure(regions, table.variables[variable], f"{variable}, {lead.ahead}: who errs least"),
+        f"{variable}, {lead.ahead}: error (CRPS) of every model by kind of held-out reading; farther left is "
         "better, bars are 95 % intervals.",
-        f"Dots of the CRPS of {', '.join(tables)} for {', '.join(regions)}; the best rival of {own} is "
-        f"{call['best_rival'] or 'not drawn'}.",
+        f"Dots of the CRPS of {', '.join(names)} for {', '.join(regions)}; the best rival of {own} is {best}.",
     )
 
 
 def _scene(findings: Findings, evidence: Evidence, c: int, tag: str, above: float | None) -> Picture:
     store, variable, units = findings.store, findings.store.variables[c], findings.store.units[c]
-    pair = store.batch(evidence.held.examples[evidence.picture : evidence.picture + 1])
+    pair = store.batch(evidence.targets.examples[evidence.picture : evidence.picture + 1])
     given, later = (
         np.where(side.mask[0, c].numpy(), side.values[0, c].numpy(), np.nan) for side in (pair.source, pair.target)
     )
     threshold = _high(findings, c) if above is None else above
-    when = "" if evidence.held.times is None else f", {_stamp(evidence.held.times[evidence.picture])}"
+    times = evidence.targets.times
+    when = "" if times is None else f", {_stamp(times[evidence.picture])}"
     figure = plot.scene(
         evidence.own.picture[:, c],
         given,
@@ -87,7 +89,7 @@ def _scene(findings: Findings, evidence: Evidence, c: int, tag: str, above: floa
         store.grid,
         threshold,
         labelled(variable, units),
-        f"{variable}, {evidence.ahead}{when}",
+        f"{variable}, {evidence.lead.ahead}{when}",
     )
     return Picture(
         f"{tag}-maps",
@@ -106,20 +108,16 @@ def _high(findings: Findings, c: int) -> float:
     return float(np.quantile(values[flat // store.grid.cells == c], TALL))
 
 
-def _calibration(findings: Findings, evidence: Evidence, at_lead: dict[str, Any], c: int, tag: str) -> Picture:
-    held, variable = evidence.held, findings.store.variables[c]
-    region = main_region(at_lead, variable)
-    rows = held.regions[region] & (held.channel == c) & np.isfinite(held.distance)
-    members = next(iter(evidence.members.values()))[:, rows]
-    cells = Cells(members, held.values[rows], np.arange(int(rows.sum())), int(rows.sum()))
-    figure = plot.reliability_figure(
-        cells,
-        held.distance[rows],
-        held.group[rows],
+def _calibration(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture:
+    targets, variable = evidence.targets, findings.store.variables[c]
+    region = main_region(findings.table, evidence.lead, variable)
+    figure = reliability(
+        targets,
+        next(iter(evidence.members.values())),
+        targets.regions[region] & (targets.channel == c),
         findings.store.units[c],
-        findings.results["distance_units"],
-        f"{variable}, {evidence.ahead}: is the uncertainty honest?",
-        "reading",
+        findings.table.about["distance_units"],
+        f"{variable}, {evidence.lead.ahead}: is the uncertainty honest?",
     )
     return Picture(
         f"{tag}-calibration",
@@ -132,91 +130,102 @@ def _calibration(findings: Findings, evidence: Evidence, at_lead: dict[str, Any]
     )
 
 
-def _bins(results: dict[str, Any], at_lead: dict[str, Any], variable: str, tag: str) -> Iterator[Picture]:
-    tables = {name: model["variables"][variable] for name, model in at_lead["models"].items()}
-    first, units, unit = next(iter(tables.values())), results["variables"][variable], results["distance_units"]
+def reliability(
+    targets: Targets,
+    members: np.ndarray,  # (K, P)
+    rows: np.ndarray,  # (P,) bool, the targets to judge by
+    units: str,
+    distance_units: str,
+    title: str,
+) -> Figure:
+    """Every reading is a case of its own; of a dense truth a scene is one."""
+    case = targets.scene[rows] if targets.dense else np.arange(int(rows.sum()))
+    cells = Cells(members[:, rows], targets.values[rows], case, int(case.max()) + 1)
+    what = "truth" if targets.dense else "reading"
+    group, away = targets.group[rows], targets.distance[rows]
+    return plot.reliability_figure(cells, away, group, units, distance_units, title, what)
+
+
+def _bins(table: Table, lead: Lead, variable: str, tag: str) -> Iterator[Picture]:
+    unit = table.about["distance_units"]
     what = {
-        "by_distance": ("distance", f"distance to a sensor [{unit}]", "with distance to the nearest sensor"),
-        "by_hour": ("hour", "hour of day (local)", "by hour of day"),
+        "distance": (f"distance to a sensor [{unit}]", "with distance to the nearest sensor"),
+        "hour": ("hour of day (local)", "by hour of day"),
     }
-    for cut, (section, axis, words) in what.items():
-        if not first.get(cut):
+    for kind, (axis, words) in what.items():
+        found = table.select(variable=variable, lead=lead.lead, bins=kind)
+        if not found:
             continue
-        rows = {name: table[cut] for name, table in tables.items()}
-        labels = [str(row["hour"]) if cut == "by_hour" else span(row) for row in first[cut]]
-        figure = plot.bins_figure(
-            rows, labels, axis, units, f"{variable}, {at_lead['ahead']}: {words}", (LOWEST, HIGHEST)
-        )
-        few = sum(row["readings"] < FEW for row in first[cut])
+        rows: dict[str, list[Score]] = {}
+        for score in found:
+            rows.setdefault(score.model, []).append(score)
+        first = next(iter(rows.values()))
+        bins = [score.bin for score in first if score.bin is not None]
+        labels = [f"{bin.low:.0f}" if kind == "hour" else span(bin.low, bin.high) for bin in bins]
+        title = f"{variable}, {lead.ahead}: {words}"
+        figure = plot.bins_figure(rows, labels, axis, table.variables[variable], title, (LOWEST, HIGHEST))
+        few = sum(score.cells < FEW for score in first)
         yield Picture(
-            f"{tag}-{section}",
-            section,
+            f"{tag}-{kind}",
+            kind,
             figure,
-            f"{variable}, {at_lead['ahead']}: error and honesty {words}. Bars are 95 % intervals"
+            f"{variable}, {lead.ahead}: error and honesty {words}. Bars are 95 % intervals"
             + (f"; {few} of {len(labels)} bins have fewer than {FEW} readings and say little." if few else "."),
             f"Three panels {words}: CRPS of every model, share of readings inside 90 % intervals, number of readings.",
         )
 
 
-def _rolled(results: dict[str, Any], variable: str, name: str) -> Picture:
-    rows: dict[str, list[dict[str, Any]]] = {}
-    steps = results["rolled"]["steps"]
-    for at_step in steps:
-        for model, found in at_step["models"].items():
-            score = found["variables"][variable]["regions"]["all"]
-            rows.setdefault(model, []).append(score | {"coverage": score["coverage"]["0.9"]})
+def _rolled(table: Table, variable: str, name: str) -> Picture:
+    rows: dict[str, list[Score]] = {}
+    for score in table.select(variable=variable, region="all", rolled=True):
+        rows.setdefault(score.model, []).append(score)
     words = "several steps ahead"
-    figure = plot.bins_figure(
-        rows,
-        [at_step["ahead"].removesuffix(" ahead") for at_step in steps],
-        "ahead",
-        results["variables"][variable],
-        f"{variable}, {words}",
-        (LOWEST, HIGHEST),
-    )
+    labels = [lead.ahead.removesuffix(" ahead") for lead in table.leads if lead.rolled]
+    title, units = f"{variable}, {words}", table.variables[variable]
     return Picture(
         name,
         "rolled",
-        figure,
+        plot.bins_figure(rows, labels, "ahead", units, title, (LOWEST, HIGHEST)),
         f"{variable}: error and honesty {words}, every model rolled forward from the same readings. Bars are 95 % "
         "intervals.",
         "Three panels by time ahead: CRPS of every model, share of readings inside 90 % intervals, number of readings.",
     )
 
 
-def _series(findings: Findings, evidence: Evidence, tag: str) -> Picture:
+def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture:
     """The stretches with most readings at the probed places."""
-    held, store, probes = evidence.held, findings.store, evidence.probes
-    group = groups_of(store, held.examples)  # (N,)
-    at_probe = (held.channel == 0) & np.isin(held.cell, probes)
-    readings = np.full((len(held.examples), len(probes)), np.nan)
+    targets, store, grid = evidence.targets, findings.store, findings.store.grid
+    here = np.flatnonzero(evidence.probes // grid.cells == c)
+    probes, group, variable = evidence.probes[here] % grid.cells, targets.groups, store.variables[c]
+    at_probe = (targets.channel == c) & np.isin(targets.cell, probes)
+    readings = np.full((len(targets.examples), len(probes)), np.nan)
     places = {int(cell): s for s, cell in enumerate(probes)}
-    readings[held.case[at_probe], [places[int(cell)] for cell in held.cell[at_probe]]] = held.values[at_probe]
-    labels, counts = np.unique(group[held.case[at_probe]], return_counts=True)
-    kept = np.sort(labels[np.argsort(-counts, kind="stable")][:STRETCHES])
-    rows = np.flatnonzero(np.isin(group, kept))
-    starts = [int(np.flatnonzero(group[rows] == label)[0]) for label in kept]
-    names = [f"trajectory {label}" for label in kept]
-    if held.times is not None:
-        names = [str(held.times[rows[start]].astype("datetime64[D]")) for start in starts]
-    W, kind = store.grid.shape[1], "held-out sensor" if "held_sensors" in held.regions else "cell"
-    grid = store.grid
+    cells = [places[int(cell)] for cell in targets.cell[at_probe]]
+    readings[targets.scene[at_probe], cells] = targets.values[at_probe]
+    labels, counts = np.unique(group[targets.scene[at_probe]], return_counts=True)
+    chosen = np.sort(labels[np.argsort(-counts, kind="stable")][:STRETCHES])
+    rows = np.flatnonzero(np.isin(group, chosen))
+    starts = [int(np.flatnonzero(group[rows] == label)[0]) for label in chosen]
+    names = [f"trajectory {label}" for label in chosen]
+    if targets.times is not None:
+        names = [str(targets.times[rows[start]].astype("datetime64[D]")) for start in starts]
+    W, kind = grid.shape[1], "held-out sensor" if "held_sensors" in targets.regions else "cell"
     titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.4g}, {grid.axes[1]} {grid.x[p % W]:.4g}" for p in probes]
     figure = plot.series_figure(
-        np.quantile(evidence.own.probes[:, rows], [0.05, 0.5, 0.95], axis=0),
+        np.quantile(evidence.own.probes[:, rows][:, :, here], [0.05, 0.5, 0.95], axis=0),
         readings[rows],
         titles,
         sorted(zip(starts, names, strict=True)),
-        store.units[0] or store.variables[0],
-        f"{store.variables[0]}, {evidence.ahead}: predicted and read",
+        store.units[c] or variable,
+        f"{variable}, {evidence.lead.ahead}: predicted and read",
     )
     return Picture(
         f"{tag}-series",
         "series",
         figure,
-        f"Predictions {evidence.ahead} at places with the most held-out readings. One reading in ten may lie outside "
-        "the band; more, or many in a row, means it is too narrow there.",
-        f"Time series of {store.variables[0]} at {len(probes)} places: 90 % band, median and readings.",
+        f"Predictions {evidence.lead.ahead} at places with the most held-out readings. One reading in ten may lie "
+        "outside the band; more, or many in a row, means it is too narrow there.",
+        f"Time series of {variable} at {len(probes)} places: 90 % band, median and readings.",
     )
 
 

@@ -1,153 +1,190 @@
-"""Judge a run where there is no truth: predict held-out test examples, score them beside rivals, say what it means.
+"""Judge a run by what was held out: predict test examples, score them beside rivals, say what it means.
 
-`judge_run` returns the findings; their `results` are plain JSON (`scores.json`), and the evidence of each lead is what
-figures are drawn from. Nothing that training or conditioning saw is scored, if the run was trained on this store.
+`evaluate_run` is the function behind `solid evaluate RUN`. Nothing that training or conditioning saw is scored, if the
+run was trained on this store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import SolidError
 from ..pairs.scaling import Scaling
-from ..pairs.store import PairStore
+from ..pairs.store import PairStore, open_pairs
 from ..prediction.predict import provenance
-from ..training.record import RunRecord
-from .drawn import Drawn, contenders, draw_held
-from .held import Held, choose_examples, held_readings, lengths, share_beyond
-from .rolled import judge_rolled
-from .scored import score_lead
-from .truth import local_times
-from .verdict import verdict
-from .words import lead_label
+from ..scores.table import Comparison, Lead, Score, Table
+from ..training.record import PAIRS, RunRecord
+from .ensembles import RIVALS, Drawn, contenders, draw_targets
+from .rollouts import judge_rollouts
+from .scoring import judge, lead_of
+from .targets import Targets, choose_examples, lengths, local_times, reading_targets, share_beyond
+from .verdict import Verdict, verdict
 
-RIVALS = ("climatology", "nearest", "persistence", "kriging")
-PROBES = 4  # places whose series is drawn
+PROBES = 4  # places of each variable whose series is drawn
 
-Note = Callable[[str, int, int], None]  # (what, done, all)
+Progress = Callable[[str, int, int], None]  # (what, done, all)
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What the figures of one lead need."""
 
-    ahead: str
-    held: Held
+    lead: Lead
+    targets: Targets
     members: dict[str, np.ndarray]  # model -> (K, P), the run's own first
     own: Drawn
-    picture: int  # row of the drawn scene in `held.examples`
-    probes: np.ndarray  # (S,) flat cells
+    picture: int  # row of the drawn scene in `targets.examples`
+    probes: np.ndarray  # (S,) flat cells of (C, H, W)
 
 
 @dataclass(frozen=True)
 class Findings:
-    results: dict[str, Any]
+    """All scores, what they mean in words, and what figures are drawn from."""
+
+    table: Table
+    verdict: Verdict
     run: RunRecord
     store: PairStore
     evidence: list[Evidence]
 
 
-def judge_run(
+def evaluate_run(
     run: RunRecord,
-    store: PairStore,
+    store: PairStore | None = None,
     *,
     rivals: Sequence[str] = RIVALS,
-    runs: Sequence[RunRecord] = (),  # trained rivals
+    runs: Sequence[RunRecord] = (),
     members: int = 100,
-    scenes: int | None = None,  # test examples of each lead, evenly spaced; None: all
-    steps: int = 1,  # from 2 on the models are also rolled forward, and judged after every step
+    scenes: int | None = None,
+    steps: int = 1,
     seed: int = 0,
-    note: Note | None = None,
+    progress: Progress | None = None,
 ) -> Findings:
-    """Score the run and its rivals at every lead of the store that the run knows."""
-    leads = [lead for lead in store.leads if lead in run.info["data"]["leads"]]
-    if not leads:
+    """Judge a run by readings that were held out, beside rivals, at every lead that it knows.
+
+    Parameters
+    ----------
+    run : RunRecord
+        The run to judge.
+    store : PairStore, optional
+        The pairs to judge by; by default those in the run's own folder.
+    rivals : sequence of str, default climatology, nearest, persistence, kriging
+        Closed-form models, fitted to the training split of the store.
+    runs : sequence of RunRecord
+        Trained runs to compare with.
+    members : int, default 100
+        Of each ensemble; 19 or more span a 90 % interval.
+    scenes : int, optional
+        Test examples of each lead, evenly spaced in time; by default all.
+    steps : int, default 1
+        From 2 on the models are also rolled forward, from 40 scenes unless `scenes` says more, and judged at each step.
+    seed : int, default 0
+        Same seed, same members.
+    progress : callable, optional
+        Called as `progress(what, done, total)`.
+
+    Returns
+    -------
+    Findings
+        `table` (a `Table` of scores), `verdict` (in words), and the evidence that `write_report` draws.
+
+    Raises
+    ------
+    SolidError
+        If the run and the store share no lead, differ in grid or variables, or nothing was held out.
+
+    Examples
+    --------
+    >>> findings = evaluate_run(load("run"), members=50)     # doctest: +SKIP
+    >>> print(findings.verdict.headline)                         # doctest: +SKIP
+    """
+    store = own_pairs(run) if store is None else store
+    common = [lead for lead in store.leads if lead in run.info["data"]["leads"]]
+    if not common:
         raise SolidError(f"the run {run.path} knows leads {run.info['data']['leads']}, {store.path} has {store.leads}")
     models = contenders(run, store, rivals, runs)
     std = Scaling.fit(store, store.split("train")).physical_std
-    rolled = judge_rolled(models, run, store, steps, std, members, scenes, seed, note) if steps > 1 else None
-    evidence, scored = [], []
-    for lead in leads:
-        chosen = choose_examples(store, lead, scenes)
-        held = held_readings(store, chosen, run.never_supervised.numpy())
-        ahead = lead_label(lead * store.step, store.epoch is not None)
-        probes, picture = choose_probes(held), int(np.bincount(held.case).argmax())
+    evidence: list[Evidence] = []
+    leads: list[Lead] = []
+    scores: list[Score] = []
+    comparisons: list[Comparison] = []
+    if steps > 1:
+        leads, scores, comparisons = judge_rollouts(models, run, store, steps, std, members, scenes, seed, progress)
+    for lead in common:
+        targets = reading_targets(store, choose_examples(store, lead, scenes), run.never_supervised.numpy())
+        about = lead_of(targets, store, len(choose_examples(store, lead)), beyond=_beyond(store, targets))
+        probes, picture = choose_probes(targets, store), int(np.bincount(targets.scene).argmax())
         drawn: dict[str, Drawn] = {}
-        for model in models:
-            if model.name == ("persistence" if lead == 0 else "nearest"):
-                continue  # one map under two names: nearest reconstructs, persistence forecasts
-            tell = None if note is None else _telling(note, f"{model.name}, {ahead}")
-            drawn[model.name] = draw_held(model, store, held, members, seed, probes, picture, tell)
-        ensembles = {name: one.members for name, one in drawn.items()}
-        evidence.append(Evidence(ahead, held, ensembles, next(iter(drawn.values())), picture, probes))
-        scored.append(
-            {
-                "lead": lead,
-                "lead_time": lead * store.step,
-                "ahead": ahead,
-                "scenes": len(chosen),
-                "scenes_in_all": len(choose_examples(store, lead)),
-                "groups": len(np.unique(held.group)),
-                "main": held.main,
-                "beyond": _beyond(store, held),
-                **score_lead(held, ensembles, store.variables, std),
-            }
-        )
-    results: dict[str, Any] = {
-        "what": "held-out readings",
-        "variables": dict(zip(store.variables, store.units, strict=True)),
+        for place, model in enumerate(models):
+            if place == 0 or model.judged_at(lead):
+                tell = None if progress is None else partial(progress, f"{model.name}, {about.ahead}")
+                drawn[model.name] = draw_targets(
+                    model, store, [targets], members, seed, probes=probes, picture=picture, progress=tell
+                )
+        ensembles = {name: one.members[0] for name, one in drawn.items()}
+        evidence.append(Evidence(about, targets, ensembles, next(iter(drawn.values())), picture, probes))
+        found = judge(targets, ensembles, store, std)
+        leads.append(about)
+        scores += found[0]
+        comparisons += found[1]
+    units = dict(zip(store.variables, store.units, strict=True))
+    table = Table(units, tuple(leads), tuple(scores), tuple(comparisons), _about(run, store, members, seed))
+    return Findings(table, verdict(table), run, store, evidence)
+
+
+def own_pairs(run: RunRecord) -> PairStore:
+    if not (run.path / PAIRS).exists():
+        raise SolidError(f"{run.path} holds no pair store of its own; give the one to judge by with --pairs")
+    return open_pairs(run.path / PAIRS)
+
+
+def _about(run: RunRecord, store: PairStore, members: int, seed: int) -> dict[str, Any]:
+    """Where the scores come from."""
+    never = run.never_supervised.numpy() & store.grid.inside
+    same = bool(run.info["data"]["fingerprint"] == store.fingerprint)
+    return {
+        "judged_by": "held-out readings",
         "group": "day" if store.epoch is not None else "trajectory",
         "distance_units": lengths(store.grid)[1],
-        "map": _map(run, store),
+        "memory": run.model.memory,
+        "map": {
+            "cells": int(store.grid.inside.sum()),
+            "never_supervised": {name: int(never[c].sum()) for c, name in enumerate(store.variables)},
+            "held": {name: int(mask.sum()) for name, mask in store.held.items()},
+        },
         "data": describe_data(store),
-        "run": provenance(run, seed, members) | {"trained_on_this_store": _same_data(run, store)},
-        "leads": scored,
+        "run": provenance(run, seed, members) | {"trained_on_this_store": same},
     }
-    if rolled is not None:
-        results["rolled"] = rolled
-    return Findings({"verdict": verdict(results)} | results, run, store, evidence)
 
 
-def _telling(note: Note, what: str) -> Callable[[int, int], None]:
-    return lambda done, total: note(what, done, total)
-
-
-def _same_data(run: RunRecord, store: PairStore) -> bool:
-    return bool(run.info["data"]["fingerprint"] == store.fingerprint)
-
-
-def _beyond(store: PairStore, held: Held) -> dict[str, Any]:
+def _beyond(store: PairStore, targets: Targets) -> dict[str, tuple[float, float]]:
     """The largest distance that was scored, and how much of the map lies farther."""
     found = {}
     for c, variable in enumerate(store.variables):
-        away = held.distance[(held.channel == c) & np.isfinite(held.distance)]
+        away = targets.distance[(targets.channel == c) & np.isfinite(targets.distance)]
         limit = float(away.max(initial=0.0))
-        found[variable] = {"limit": limit, "share": share_beyond(store, held.examples, limit)}
+        found[variable] = (limit, share_beyond(store, targets.examples, limit))
     return found
 
 
-def _map(run: RunRecord, store: PairStore) -> dict[str, Any]:
-    inside = store.grid.inside
-    never = run.never_supervised.numpy() & inside
-    return {
-        "cells": int(inside.sum()),
-        "never_supervised": {name: int(never[c].sum()) for c, name in enumerate(store.variables)},
-        "held": {name: int(mask.sum()) for name, mask in store.held.items()},
-    }
-
-
-def choose_probes(held: Held, count: int = PROBES) -> np.ndarray:  # (S,) flat cells of the first variable
-    """Places for series: the most read of the held-out sensors; then of held-out blocks, of all cells."""
-    for region in ("held_sensors", "held_blocks", "all"):
-        rows = held.regions.get(region, np.zeros(len(held.case), dtype=bool)) & (held.channel == 0)
-        if rows.any():
-            cells, counts = np.unique(held.cell[rows], return_counts=True)
-            return cells[np.argsort(-counts, kind="stable")][:count]
-    return np.empty(0, np.int64)
+def choose_probes(
+    targets: Targets, store: PairStore, count: int = PROBES
+) -> np.ndarray:  # (S,) flat cells of (C, H, W)
+    """Places for series, of each variable: the most read of held-out sensors; else of held-out blocks, of all cells."""
+    chosen = [np.empty(0, np.int64)]
+    for c in range(len(store.variables)):
+        for region in ("held_sensors", "held_blocks", "all"):
+            rows = targets.regions.get(region, np.zeros(len(targets.scene), dtype=bool)) & (targets.channel == c)
+            if rows.any():
+                cells, counts = np.unique(targets.cell[rows], return_counts=True)
+                chosen.append(c * store.grid.cells + cells[np.argsort(-counts, kind="stable")][:count])
+                break
+    return np.concatenate(chosen)
 
 
 def describe_data(store: PairStore) -> dict[str, Any]:

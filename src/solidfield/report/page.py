@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from string import Template
-from typing import Any
 
+from ..scores.table import Table
 from .markup import figure, listing, section
 from .tables import rolled_tables, tables
+from .verdict import Verdict
 from .words import REGIONS, labelled
 
 SECTIONS = {
@@ -80,48 +81,47 @@ $content
 
 
 def page(
-    results: dict[str, Any],
+    table: Table,
+    found: Verdict,
     images: Sequence[tuple[str, str, str, bytes]],  # section, caption, alternative text, PNG
     command: str,  # that makes the same report again
 ) -> str:
     """The verdict first, then what it rests on."""
-    names = ", ".join(results["variables"])
-    parts = [_verdict(results["verdict"])]
+    names = ", ".join(table.variables)
+    parts = [_verdict(found)]
     for name, heading in SECTIONS.items():
         figures = [figure(caption, alt, png) for kind, caption, alt, png in images if kind == name]
-        shown = tables(results) if name == "models" else []
-        if name == "rolled" and name in results:
-            shown = rolled_tables(results)
+        shown = {"models": tables, "rolled": rolled_tables}[name](table) if name in ("models", "rolled") else []
         if figures or shown:
             parts.append(section(name, heading, "\n".join((*shown, *figures))))
-    parts.append(section("data", "What was used", listing(data_facts(results))))
+    parts.append(section("data", "What was used", listing(data_facts(table))))
     parts.append(section("words", "How to read this page", listing(READING)))
     again = f"<p>The same command on the same data and run gives the same page:</p><pre>{escape(command)}</pre>"
-    parts.append(section("provenance", "Where it comes from", listing(run_facts(results)) + again))
+    parts.append(section("provenance", "Where it comes from", listing(run_facts(table)) + again))
     return PAGE.substitute(title=escape(f"How far to trust these maps of {names}"), content="\n".join(parts))
 
 
-def _verdict(found: dict[str, Any]) -> str:
+def _verdict(found: Verdict) -> str:
     blocks = (
-        ("Is it worth it here?", found["worth"]),
-        ("Are its intervals honest?", found["honest"]),
-        ("Where not to trust it", found["caution"]),
+        ("Is it worth it here?", found.worth),
+        ("Are its intervals honest?", found.honest),
+        ("Where not to trust it", found.caution),
     )
     lists = "".join(
         f"<h3>{escape(heading)}</h3><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
         for heading, lines in blocks
         if lines
     )
-    headline = f'<p class="headline">{escape(found["headline"])}</p>'
+    headline = f'<p class="headline">{escape(found.headline)}</p>'
     return f'<section id="verdict" aria-label="Verdict">{headline}{lists}</section>'
 
 
-def data_facts(results: dict[str, Any]) -> list[tuple[str, str]]:
-    data, cells = results["data"], results["map"]
+def data_facts(table: Table) -> list[tuple[str, str]]:
+    data, cells = table.about["data"], table.about["map"]
     facts = [
         (
             "variables",
-            ", ".join(labelled(name, units) for name, units in results["variables"].items()),
+            ", ".join(labelled(name, units) for name, units in table.variables.items()),
         ),
         ("grid", f"{data['grid']} cells, {cells['cells']} of them count"),
         ("examples", ", ".join(f"{count:,} {split}" for split, count in data["examples"].items())),
@@ -141,7 +141,7 @@ def data_facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def run_facts(results: dict[str, Any]) -> list[tuple[str, str]]:
+def run_facts(table: Table) -> list[tuple[str, str]]:
     names = {
         "model_label": "model",
         "model_options": "options",
@@ -151,4 +151,5 @@ def run_facts(results: dict[str, Any]) -> list[tuple[str, str]]:
         "data_fingerprint": "trained on pairs with fingerprint",
         "solidfield_version": "trained with solidfield",
     }
-    return [(words, str(results["run"][name])) for name, words in names.items() if name in results["run"]]
+    run = table.about["run"]
+    return [(words, str(run[name])) for name, words in names.items() if name in run]

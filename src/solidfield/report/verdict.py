@@ -1,4 +1,4 @@
-"""The verdict in plain words, from the numbers of `scores.json` and nothing else.
+"""The verdict in plain words, from the table of scores and nothing else.
 
 Worth it: the paired difference in CRPS to the best rival lies beyond its 95 % interval, on either side, or within it.
 Honest: 90 % intervals hold 85-95 % of the held-out readings; a region, distance or hour is named where it holds less or
@@ -7,87 +7,130 @@ more and 90 % lies outside its error bar. Where not to trust: what no reading ta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .words import REGIONS, amount, distance_label, hours_label, percent, runs
+from ..scores.estimate import Estimate
+from ..scores.table import Comparison, Lead, Score, Table
+from .words import REGIONS, amount, distance_label, distinct, hours_label, percent, runs
 
 NOMINAL, LOWEST, HIGHEST = 0.9, 0.85, 0.95
 FEW = 30  # readings below which a bin is not judged
 
-Results = dict[str, Any]
+
+@dataclass(frozen=True)
+class Call:
+    """Who wins in a region, and how honest the intervals are."""
+
+    lead: int
+    variable: str
+    where: str  # the lead in words, and the variable where there are several
+    own: Score
+    best: Score | None  # of the rivals
+    gap: Comparison | None  # to the best rival
+    result: str  # better, worse, same, unknown (no error bar) or alone (no rival)
+    intervals: str  # honest, narrow, wide or unmeasured
+
+    def to_json(self) -> dict[str, object]:
+        names = ("lead", "variable", "where", "result", "intervals")
+        about = {name: getattr(self, name) for name in names}
+        return about | {"own": self.own.model, "best_rival": self.best.model if self.best else None}
 
 
-def verdict(results: Results) -> dict[str, Any]:
-    """`headline`, then sentences: `worth`, `honest`, `caution`; and `calls`, the same for machines."""
-    calls, worth, honest, caution = [], [], [], _untaught(results)
-    for at_lead in results["leads"]:
-        for variable in results["variables"]:
-            own = next(iter(at_lead["models"]))
-            if variable not in at_lead["models"][own]["variables"]:
-                caution.append(f"{_where(results, at_lead, variable)}: no reading was held out, nothing is known.")
+@dataclass(frozen=True)
+class Verdict:
+    headline: str
+    worth: list[str]
+    honest: list[str]
+    caution: list[str]
+    calls: list[Call]
+
+    def to_json(self) -> dict[str, object]:
+        words = {name: getattr(self, name) for name in ("headline", "worth", "honest", "caution")}
+        return words | {"calls": [call.to_json() for call in self.calls]}
+
+
+def verdict(table: Table) -> Verdict:
+    """A headline, then sentences; and the calls they rest on."""
+    calls: list[Call] = []
+    worth: list[str] = []
+    honest: list[str] = []
+    caution = _untaught(table)
+    for lead in (lead for lead in table.leads if not lead.rolled):
+        for variable in table.variables:
+            call = call_of(table, lead, variable)
+            if call is None:
+                caution.append(f"{_where(table, lead, variable)}: no reading was held out, nothing is known.")
                 continue
-            call = call_of(at_lead, variable)
-            where = at_lead["ahead"] if len(results["variables"]) == 1 else f"for {variable} {at_lead['ahead']}"
-            calls.append(call | {"lead": at_lead["lead"], "variable": variable, "where": where})
-            worth += _worth(results, at_lead, variable, call)
-            honest += _honest(results, at_lead, variable, call)
-            caution += _caution(results, at_lead, variable)
-    for variable in results["rolled"]["variables"] if "rolled" in results else ():
-        at_end = results["rolled"]["steps"][-1]
-        call = call_of(at_end, variable)
-        worth += _worth(results, at_end, variable, call)
-        honest += _honest(results, at_end, variable, call)
-    return {
-        "headline": _headline(calls),
-        "worth": worth,
-        "honest": honest,
-        "caution": caution,
-        "calls": calls,
-    }
+            calls.append(call)
+            worth += _worth(table, lead, call)
+            honest.append(_honest(table, lead, call))
+            caution += _caution(table, lead, variable)
+    last = [lead for lead in table.leads if lead.rolled][-1:]
+    for lead in last:
+        for variable in rolled_variables(table):
+            call = call_of(table, lead, variable)
+            assert call is not None
+            worth += _worth(table, lead, call)
+            honest.append(_honest(table, lead, call))
+    return Verdict(_headline(calls), worth, honest, caution, calls)
 
 
-def call_of(at_lead: dict[str, Any], variable: str, region: str | None = None) -> dict[str, Any]:
-    """Who wins where it counts, and how honest the intervals are."""
-    region = region or main_region(at_lead, variable)
-    crps = {
-        name: model["variables"][variable]["regions"][region]["crps"]["mean"]
-        for name, model in at_lead["models"].items()
-    }
-    own, *rivals = crps
-    best = min(rivals, key=lambda name: crps[name], default=None)
-    compared = None if best is None else at_lead["comparisons"][best][variable]["regions"][region]
-    coverage = at_lead["models"][own]["variables"][variable]["regions"][region]["coverage"][str(NOMINAL)]
-    return {
-        "own": own,
-        "best_rival": best,
-        "result": "alone" if compared is None else side(compared["difference"]),
-        "intervals": "unmeasured" if coverage is None else honesty(coverage["mean"]),
-    }
+def rolled_variables(table: Table) -> list[str]:
+    """Those with readings at every step of the rollouts."""
+    rolled = [lead for lead in table.leads if lead.rolled]
+    return [
+        name
+        for name in (table.variables if rolled else ())
+        if all(table.select(variable=name, lead=lead.lead, region="all", rolled=True) for lead in rolled)
+    ]
 
 
-def main_region(at_lead: dict[str, Any], variable: str) -> str:
+def call_of(table: Table, lead: Lead, variable: str, region: str | None = None) -> Call | None:
+    """Who wins in the region that decides, or in another; None where no reading of the variable was held out."""
+    region = region or main_region(table, lead, variable)
+    at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "region": region, "rolled": lead.rolled}
+    found = table.select(**at)
+    if not found:
+        return None
+    own, *rivals = found
+    best = min(rivals, key=lambda score: score["crps"].mean, default=None)
+    gap = None if best is None else table.compared(rival=best.model, **at)[0]
+    coverage = own["coverage_90"]
+    return Call(
+        lead=lead.lead,
+        variable=variable,
+        where=lead.ahead if len(table.variables) == 1 else f"for {variable} {lead.ahead}",
+        own=own,
+        best=best,
+        gap=gap,
+        result="alone" if gap is None else side(gap.difference),
+        intervals="unmeasured" if coverage is None else honesty(coverage.mean),
+    )
+
+
+def main_region(table: Table, lead: Lead, variable: str) -> str:
     """The region that decides at this lead; all readings where it has none of this variable."""
-    own = next(iter(at_lead["models"].values()))
-    return at_lead["main"] if at_lead["main"] in own["variables"][variable]["regions"] else "all"
+    return lead.main if table.select(variable=variable, lead=lead.lead, region=lead.main, rolled=lead.rolled) else "all"
 
 
-def side(difference: dict[str, float | None]) -> str:
+def side(difference: Estimate) -> str:
     """better, worse, same, or unknown without an error bar."""
-    low, high = difference["low"], difference["high"]
-    if low is None or high is None:
+    if not difference.has_bar:
         return "unknown"
-    return "better" if high < 0 else "worse" if low > 0 else "same"
+    return "better" if difference.high < 0 else "worse" if difference.low > 0 else "same"
 
 
 def honesty(coverage: float) -> str:
     return "narrow" if coverage < LOWEST else "wide" if coverage > HIGHEST else "honest"
 
 
-def _headline(calls: list[dict[str, Any]]) -> str:
+def _headline(calls: Sequence[Call]) -> str:
     said: dict[str, list[str]] = {}
     for call in calls:
-        said.setdefault(_in_short(call), []).append(call["where"])
-    found = {call["result"] for call in calls}
+        said.setdefault(_in_short(call), []).append(call.where)
+    found = {call.result for call in calls}
     if found == {"better"}:
         worth = "Worth it here"
     elif "better" in found:
@@ -99,61 +142,60 @@ def _headline(calls: list[dict[str, Any]]) -> str:
     else:
         worth = "Whether it is worth it cannot be said"
     details = [f"{words} {' and '.join(where)}" if len(said) > 1 else words for words, where in said.items()]
-    return f"{worth}: {'; '.join(details)}. {_intervals({call['intervals'] for call in calls})}"
+    return f"{worth}: {'; '.join(details) or 'nothing was held out'}. {_intervals({call.intervals for call in calls})}"
 
 
-def _in_short(call: dict[str, Any]) -> str:
+def _in_short(call: Call) -> str:
+    best = call.best.model if call.best else ""
     return {
         "better": "better than every rival",
-        "worse": f"{call['best_rival']} is better",
-        "same": f"no clear difference from {call['best_rival']}",
+        "worse": f"{best} is better",
+        "same": f"no clear difference from {best}",
         "unknown": "too few readings for an error bar",
         "alone": "no rival was drawn",
-    }[call["result"]]
+    }[call.result]
 
 
 def _intervals(kinds: set[str]) -> str:
-    part = "" if len(kinds) == 1 else " in part"
-    if kinds == {"honest"}:
-        return "Its 90 % intervals are honest."
-    if "narrow" in kinds:
-        return f"Its 90 % intervals are too narrow{part}."
-    if "wide" in kinds:
-        return f"Its 90 % intervals are too wide{part}."
-    return "Its intervals could not be judged."
+    judged = kinds - {"unmeasured"}
+    if not judged:
+        return "Its intervals could not be judged."
+    words = {"narrow": "too narrow", "wide": "too wide", "honest": "honest"}
+    if len(judged) == 1:
+        part = "" if judged == kinds else " where they could be judged"
+        return f"Its 90 % intervals are {words[judged.pop()]}{part}."
+    said = [f"{word} in part" for kind, word in words.items() if kind in judged and kind != "honest"]
+    return f"Its 90 % intervals are {' and '.join(said)}."
 
 
-def _worth(results: Results, at_lead: dict[str, Any], variable: str, call: dict[str, Any]) -> list[str]:
-    where = _where(results, at_lead, variable)
-    sentences = [f"{where}: {_comparison(results, at_lead, variable, call, main_region(at_lead, variable))}"]
+def _worth(table: Table, lead: Lead, call: Call) -> list[str]:
+    where = _where(table, lead, call.variable)
+    sentences = [f"{where}: {_comparison(table, call)}"]
     for region in ("held_sensors", "held_blocks"):
-        if region in at_lead["models"][call["own"]]["variables"][variable]["regions"]:
-            there = call_of(at_lead, variable, region)
-            words = _comparison(results, at_lead, variable, there, region)
-            sentences.append(f"{where}, at {REGIONS[region]}: {words}")
+        there = call_of(table, lead, call.variable, region)
+        if there is not None:
+            sentences.append(f"{where}, at {REGIONS[region]}: {_comparison(table, there)}")
     return sentences
 
 
-def _comparison(results: Results, at_lead: dict[str, Any], variable: str, call: dict[str, Any], region: str) -> str:
-    own, best, units = call["own"], call["best_rival"], results["variables"][variable]
-    crps = at_lead["models"][own]["variables"][variable]["regions"][region]["crps"]["mean"]
-    if best is None:
+def _comparison(table: Table, call: Call) -> str:
+    units, own, crps = table.variables[call.variable], call.own.model, call.own["crps"].mean
+    if call.best is None or call.gap is None:
         return f"{own} has a CRPS of {amount(crps, units)}; no rival was drawn to compare it with."
-    other = at_lead["models"][best]["variables"][variable]["regions"][region]["crps"]["mean"]
-    gap = at_lead["comparisons"][best][variable]["regions"][region]["difference"]
+    best, other, gap = call.best.model, call.best["crps"].mean, call.gap.difference
     share = "" if other == 0 else f", {percent(abs(1 - crps / other))} {'below' if crps < other else 'above'}"
-    if call["result"] == "unknown":
+    if call.result == "unknown":
         return (
             f"{own} has a CRPS of {amount(crps, units)}, the best rival, {best}, {amount(other, units)}; all readings "
-            f"are of a single {results['group']}, so no error bar can be given and nothing is shown."
+            f"are of a single {table.about['group']}, so no error bar can be given and nothing is shown."
         )
-    interval = f"{gap['mean']:+.2g} ({gap['low']:+.2g} to {gap['high']:+.2g})"
-    if call["result"] == "better":
+    interval = f"{gap.mean:+.2g} ({gap.low:+.2g} to {gap.high:+.2g})"
+    if call.result == "better":
         return (
             f"{own} has a CRPS of {amount(crps, units)}{share} the best rival, {best} ({amount(other, units)}). The "
             f"difference, {interval}, is beyond its error bar."
         )
-    if call["result"] == "worse":
+    if call.result == "worse":
         return (
             f"{best} wins. {own} has a CRPS of {amount(crps, units)}{share} that of {best} ({amount(other, units)}); "
             f"the difference, {interval}, is beyond its error bar. Use {best} here."
@@ -164,106 +206,112 @@ def _comparison(results: Results, at_lead: dict[str, Any], variable: str, call: 
     )
 
 
-def _honest(results: Results, at_lead: dict[str, Any], variable: str, call: dict[str, Any]) -> list[str]:
-    where = _where(results, at_lead, variable)
-    found = at_lead["models"][call["own"]]
-    if call["intervals"] == "unmeasured":
-        return [f"{where}: {found['members']} member(s) span no 90 % interval; draw 19 or more to judge them."]
-    coverage = found["variables"][variable]["regions"][main_region(at_lead, variable)]["coverage"][str(NOMINAL)]
+def _honest(table: Table, lead: Lead, call: Call) -> str:
+    where, coverage = _where(table, lead, call.variable), call.own["coverage_90"]
+    if coverage is None:
+        return f"{where}: {call.own.members} member(s) span no 90 % interval; draw 19 or more to judge them."
     words = {
         "honest": "honest",
         "narrow": "too narrow, the model is surer than it should be",
         "wide": "too wide, the model is less sure than it could be",
-    }[call["intervals"]]
-    low, high = coverage["low"], coverage["high"]
-    bar = "" if low is None else f" ({percent(low, 1)} to {percent(high, 1)})"
-    outside = outliers(results, found["variables"][variable])
+    }[call.intervals]
+    bar = f" ({percent(coverage.low, 1)} to {percent(coverage.high, 1)})" if coverage.has_bar else ""
+    outside = outliers(table, lead, call)
     limits = f"{100 * LOWEST:.0f} to {percent(HIGHEST)}"
     rest = (
         f"Clearly outside {limits}: {'; '.join(outside)}."
         if outside
-        else f"No region, distance or hour that could be judged is clearly outside {limits}."
+        else f"No other region, distance or hour that could be judged is clearly outside {limits}."
     )
-    return [f"{where}: the 90 % intervals hold {percent(coverage['mean'], 1)} of the readings{bar}: {words}. {rest}"]
+    overall = "on the whole " if outside else ""
+    return (
+        f"{where}: the 90 % intervals hold {percent(coverage.mean, 1)} of the readings{bar}: {overall}{words}. {rest}"
+    )
 
 
-def outliers(results: Results, found: dict[str, Any]) -> list[str]:
-    """Regions, distances and hours whose coverage is clearly not 90 %."""
+def outliers(table: Table, lead: Lead, call: Call) -> list[str]:
+    """Regions, distances and hours whose coverage is clearly not 90 %, beside the region that the call is about."""
+    at: dict[str, Any] = {"model": call.own.model, "variable": call.variable, "lead": lead.lead, "rolled": lead.rolled}
     words = [
-        f"{REGIONS[name]} ({percent(row['coverage'][str(NOMINAL)]['mean'])})"
-        for name, row in found["regions"].items()
-        if name != "all" and _clearly_off(row["coverage"][str(NOMINAL)], row["readings"])
+        f"{REGIONS[score.region]} ({percent(score['coverage_90'].mean)})"
+        for score in distinct([call.own, *table.select(**at)])[1:]
+        if score.region != "all" and _clearly_off(score)
     ]
+    distances, hours = (table.select(**at, bins=kind) for kind in ("distance", "hour"))
     for kind in ("narrow", "wide"):
-        distances, hours = (
-            [
-                place
-                for place, row in enumerate(found.get(cut, ()))
-                if _clearly_off(row["coverage"], row["readings"]) and honesty(row["coverage"]["mean"]) == kind
-            ]
-            for cut in ("by_distance", "by_hour")
-        )
-        bins = found["by_distance"]
-        for first, last in runs(distances):
-            reach = {"low": bins[first]["low"], "high": bins[last]["high"]}
-            words.append(f"{distance_label(reach, results['distance_units'])} (too {kind})")
-        if hours:
-            words.append(f"{hours_label(found['by_hour'][place]['hour'] for place in hours)} (too {kind})")
+        off = [place for place, score in enumerate(distances) if _clearly_off(score) == kind]
+        words += [f"{_reach(table, distances, *span)} (too {kind})" for span in runs(off)]
+        off = [_hour(score) for score in hours if _clearly_off(score) == kind]
+        if off:
+            words.append(f"{hours_label(off)} (too {kind})")
     return words
 
 
-def _clearly_off(coverage: dict[str, float | None] | None, readings: int) -> bool:
-    if coverage is None or readings < FEW or honesty(coverage["mean"] or 0.0) == "honest":
-        return False
-    low, high = coverage["low"], coverage["high"]
-    return low is None or high is None or not low <= NOMINAL <= high
+def _clearly_off(score: Score) -> str:
+    """narrow, wide, or nothing where the intervals may be honest or readings are few."""
+    coverage = score["coverage_90"]
+    if coverage is None or score.cells < FEW or honesty(coverage.mean) == "honest":
+        return ""
+    return "" if coverage.has_bar and coverage.low <= NOMINAL <= coverage.high else honesty(coverage.mean)
 
 
-def _untaught(results: Results) -> list[str]:
-    sentences, cells = [], results["map"]["cells"]
-    if not results["run"]["trained_on_this_store"]:
+def _reach(table: Table, bins: Sequence[Score], first: int, last: int) -> str:
+    """Bins of distance from the first to the last, in words."""
+    low, high = bins[first].bin, bins[last].bin
+    assert low is not None
+    assert high is not None
+    return distance_label(low.low, high.high, table.about["distance_units"])
+
+
+def _hour(score: Score) -> int:
+    assert score.bin is not None
+    return int(score.bin.low)
+
+
+def _untaught(table: Table) -> list[str]:
+    sentences, about = [], table.about["map"]
+    if not table.about["run"]["trained_on_this_store"]:
         sentences.append("The run was trained on other pairs than these: whether it has seen them is not known.")
-    for variable, count in results["map"]["never_supervised"].items():
+    for variable, count in about["never_supervised"].items():
         if count:
             evidence = (
                 "held-out sensors and blocks are the only evidence for it"
-                if results["map"]["held"]
+                if about["held"]
                 else "no place was held out to tell how well"
             )
             sentences.append(
-                f"{variable}: no training target ever lay at {count} of {cells} cells ({percent(count / cells)}); the "
-                f"map there is carried over from elsewhere, and {evidence}."
+                f"{variable}: no training target ever lay at {count} of {about['cells']} cells "
+                f"({percent(count / about['cells'])}); the map there is carried over from elsewhere, and {evidence}."
             )
     return sentences
 
 
-def _caution(results: Results, at_lead: dict[str, Any], variable: str) -> list[str]:
-    where, unit = _where(results, at_lead, variable), results["distance_units"]
-    own = next(iter(at_lead["models"]))
-    found = at_lead["models"][own]["variables"][variable]
+def _caution(table: Table, lead: Lead, variable: str) -> list[str]:
+    where, unit = _where(table, lead, variable), table.about["distance_units"]
+    at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "rolled": lead.rolled}
     sentences = []
-    beyond = at_lead["beyond"][variable]
-    if beyond["share"] > 0:
+    limit, share = lead.beyond.get(variable, (0.0, 0.0))
+    if share > 0:
         sentences.append(
-            f"{where}: no reading farther than {beyond['limit']:.3g} {unit} from a sensor was held out; "
-            f"{percent(beyond['share'])} of the map lies farther and is not judged."
+            f"{where}: no reading farther than {limit:.3g} {unit} from a sensor was held out; "
+            f"{percent(share)} of the map lies farther and is not judged."
         )
-    few = [row["hour"] for row in found.get("by_hour", ()) if row["readings"] < FEW]
+    own, *rivals = table.models(lead.lead, lead.rolled)
+    few = [_hour(score) for score in table.select(model=own, bins="hour", **at) if score.cells < FEW]
     if few:
         sentences.append(f"{where}: fewer than {FEW} readings were held out at {hours_label(few)}; trust those less.")
-    for rival, compared in at_lead["comparisons"].items():
-        rows = zip(found["by_distance"], compared[variable]["by_distance"], strict=True)
+    bins = table.select(model=own, bins="distance", **at)
+    for rival in rivals:
+        gaps = {gap.bin: gap for gap in table.compared(rival=rival, bins="distance", **at)}
         lost = [
             place
-            for place, (row, gap) in enumerate(rows)
-            if row["readings"] >= FEW and gap is not None and side(gap["difference"]) == "worse"
+            for place, score in enumerate(bins)
+            if score.cells >= FEW and score.bin in gaps and side(gaps[score.bin].difference) == "worse"
         ]
-        for first, last in runs(lost):
-            reach = {"low": found["by_distance"][first]["low"], "high": found["by_distance"][last]["high"]}
-            sentences.append(f"{where}: {rival} is better {distance_label(reach, unit)}.")
+        sentences += [f"{where}: {rival} is better {_reach(table, bins, *span)}." for span in runs(lost)]
     return sentences
 
 
-def _where(results: Results, at_lead: dict[str, Any], variable: str) -> str:
-    ahead = at_lead["ahead"][:1].upper() + at_lead["ahead"][1:]
-    return ahead if len(results["variables"]) == 1 else f"{variable}, {at_lead['ahead']}"
+def _where(table: Table, lead: Lead, variable: str) -> str:
+    ahead = lead.ahead[:1].upper() + lead.ahead[1:]
+    return ahead if len(table.variables) == 1 else f"{variable}, {lead.ahead}"

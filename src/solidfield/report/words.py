@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+
+from ..scores.table import Score
 
 REGIONS = {
     "all": "all held-out readings",
@@ -14,6 +15,10 @@ REGIONS = {
     "calibration_cells": "cells kept to learn how wide to be where nothing was read",
     "held_days": "new days at known places",
     "never_supervised": "cells that no training target taught",
+    "sensors": "cells with a sensor",
+    "targets": "measured cells without a sensor",
+    "unobserved": "cells without a sensor",
+    "grid": "every cell",
 }
 SPANS = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
@@ -39,17 +44,26 @@ def labelled(name: str, units: str) -> str:
     return f"{name} [{units}]" if units else name
 
 
-def distance_label(row: dict[str, Any], unit: str) -> str:
+def distance_label(low: float, high: float, unit: str) -> str:
     """
-    >>> distance_label({"low": 0.0, "high": 0.0}, "km"), distance_label({"low": 1.0, "high": 2.5}, "km")
+    >>> distance_label(0.0, 0.0, "km"), distance_label(1.0, 2.5, "km")
     ('at the sensors', '1 to 2.5 km from a sensor')
     """
-    return "at the sensors" if row["high"] == 0 else f"{span(row, ' to ')} {unit} from a sensor"
+    return "at the sensors" if high == 0 else f"{span(low, high, ' to ')} {unit} from a sensor"
 
 
-def span(row: dict[str, Any], between: str = "-") -> str:
-    low, high = f"{row['low']:.2g}", f"{row['high']:.2g}"
-    return low if low == high else f"{low}{between}{high}"
+def span(low: float, high: float, between: str = "-") -> str:
+    ends = f"{low:.2g}", f"{high:.2g}"
+    return ends[0] if ends[0] == ends[1] else between.join(ends)
+
+
+def distinct(scores: Sequence[Score]) -> list[Score]:
+    """Without the regions that hold the very cells of one before them, and so the same numbers."""
+    return [
+        score
+        for place, score in enumerate(scores)
+        if not any(score.cells == one.cells and score.metrics == one.metrics for one in scores[:place])
+    ]
 
 
 def percent(share: float, digits: int = 0) -> str:

@@ -39,6 +39,7 @@ def write_report(
                 picture.figure.savefig(buffer, format="png")
                 (new / f"{picture.name}.png").write_bytes(buffer.getvalue())
                 images.append((picture.section, picture.caption, picture.alt, buffer.getvalue()))
-        (new / SCORES).write_text(json.dumps(findings.results, indent=1, allow_nan=False), encoding="utf-8")
-        (new / PAGE).write_text(page(findings.results, images, command), encoding="utf-8")
+        scores = {"verdict": findings.verdict.to_json(), **findings.table.to_json()}
+        (new / SCORES).write_text(json.dumps(scores, indent=1, allow_nan=False), encoding="utf-8")
+        (new / PAGE).write_text(page(findings.table, findings.verdict, images, command), encoding="utf-8")
     return out / PAGE

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import SolidError
-from .metrics import Array, Cells, crps_cells, deviations, like, moments, must_be_finite, select, to_numpy
+from .metrics import Array, Cells, deviations, like, moments, must_be_finite, select, to_numpy
 
 
 def _several(cells: Cells, what: str) -> int:
@@ -244,59 +244,3 @@ def error_by_spread(
     factor = 1 + 1 / (K - half)
     spread = [np.sqrt(factor * variance[part].mean()) for part in parts]
     return np.array(spread), np.array([np.sqrt((error[part] ** 2).mean()) for part in parts])
-
-
-def distance_edges(
-    distance: Array,  # any shape; infinite where there is no sensor at all
-    bins: int = 8,
-) -> np.ndarray:  # (at most bins + 1,)
-    """Edges of bins with about equally many cells; fewer bins where many cells share a distance."""
-    finite = to_numpy(distance).astype(np.float64).reshape(-1)
-    finite = finite[np.isfinite(finite)]
-    if not finite.size:
-        raise SolidError("no cell has a finite distance to a sensor; there must be at least one sensor")
-    return np.unique(
-        np.append(np.quantile(finite, np.linspace(0, 1, bins + 1)[:-1]), np.nextafter(finite.max(), np.inf))
-    )
-
-
-def by_distance(
-    ensemble: Array,  # (K, N, ..., H, W)
-    truth: Array,  # (N, ..., H, W)
-    distance: Array,  # broadcasts to the truth: to the nearest sensor
-    edges: Array | None = None,  # (S + 1,) increasing; a bin is [low, high). None: about equally filled bins
-    mask: Array | None = None,
-    level: float = 0.9,
-) -> dict[str, np.ndarray]:  # each (S,): low, high, count, distance, crps, rmse, spread, coverage
-    """Scores in bins of distance to the nearest sensor, pooled over cells; NaN where a bin is empty.
-
-    `spread` carries the factor sqrt((K + 1) / K), so for a perfect ensemble it equals `rmse` in every bin.
-    It is NaN for one member, and `coverage` is for members too few to span the level.
-    """
-    cells = select(ensemble, truth, mask)
-    shape = tuple(truth.shape)
-    far = np.broadcast_to(to_numpy(distance).astype(np.float64), shape)
-    far = far.reshape(-1) if mask is None else far[np.broadcast_to(to_numpy(mask).astype(bool), shape)]
-    K = cells.members.shape[0]
-    bounds = distance_edges(far) if edges is None else to_numpy(edges).astype(np.float64)
-    bins = np.searchsorted(bounds, far, side="right") - 1  # -1 and S are outside
-    inside = (bins >= 0) & (bins < len(bounds) - 1)
-    count = np.bincount(bins[inside], minlength=len(bounds) - 1)
-
-    def mean(values: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore"):
-            return np.bincount(bins[inside], values[inside], len(bounds) - 1) / count
-
-    must_be_finite(cells.members)
-    error, variance = moments(cells)
-    inner = covered(*ranks(cells), K, level) if resolved(K, level) else np.full(far.size, np.nan)
-    return {
-        "low": bounds[:-1],
-        "high": bounds[1:],
-        "count": count,
-        "distance": mean(far),
-        "crps": mean(crps_cells(cells.members, cells.truth)),
-        "rmse": np.sqrt(mean(error**2)),
-        "spread": np.sqrt((K + 1) / K * mean(variance)),
-        "coverage": mean(inner),
-    }

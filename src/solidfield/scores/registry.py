@@ -96,7 +96,7 @@ class Metric:
     vector: bool = False  # several numbers; not measured in bins
 
     def measure(self, found: Measured) -> Value | None:
-        if found.members < self.least or (self.dense and not found.dense):
+        if not found.crps.size or found.members < self.least or (self.dense and not found.dense):
             return None
         value = self.of(found)
         return None if isinstance(value, Estimate) and not np.isfinite(value.mean) else value

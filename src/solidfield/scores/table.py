@@ -18,18 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import SolidError
+from .bins import Bin
 from .estimate import Estimate
 from .registry import METRICS, Value
-
-
-@dataclass(frozen=True)
-class Bin:
-    """A part of a region: cells of some distances to a sensor, or of one hour of the day."""
-
-    kind: str  # distance or hour
-    low: float  # the least and the largest value in it
-    high: float
-    mean: float
 
 
 @dataclass(frozen=True)

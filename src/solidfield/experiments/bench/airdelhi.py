@@ -31,7 +31,7 @@ from ...pairs.holdout import FIRST_DAY, Holdout
 from ...pairs.masked import masked_pairs
 from ...pairs.store import PairStore
 from ...report import Findings
-from ...report.scored import measure_readings
+from ...report.scoring import measure_targets
 from ..datasets.airdelhi import busiest_box, larger_part, read_airdelhi, trim
 from ..datasets.kolkata import CREDIT, read_kolkata
 from .real import Note, Task, fill, judge_readings, judged, plan
@@ -126,16 +126,17 @@ def run_airdelhi(
 def by_day(findings: Findings) -> dict[str, dict[str, dict[str, Any]]]:  # model -> date -> scores
     """MAE of the median, RMSE of the mean and CRPS on each judged day, of the store's only lead."""
     evidence = findings.evidence[0]
-    held, table = evidence.held, {}
-    dates = {day: str((FIRST_DAY + pd.Timedelta(days=int(day))).date()) for day in np.unique(held.group)}
+    targets, table = evidence.targets, {}
+    group = targets.group
+    dates = {day: str((FIRST_DAY + pd.Timedelta(days=int(day))).date()) for day in np.unique(group)}
     for name, members in evidence.members.items():
-        measured = measure_readings(held, members, np.ones(len(held.case), dtype=bool))
+        measured = measure_targets(targets, members, np.ones(len(group), dtype=bool), findings.store)
         table[name] = {
             date: {
-                "readings": int((held.group == day).sum()),
-                "mae": digits(measured.median_error[held.group == day].mean()),
-                "rmse": digits(np.sqrt((measured.error[held.group == day] ** 2).mean())),
-                "crps": digits(measured.crps[held.group == day].mean()),
+                "readings": int((group == day).sum()),
+                "mae": digits(measured.median_error[group == day].mean()),
+                "rmse": digits(np.sqrt((measured.error[group == day] ** 2).mean())),
+                "crps": digits(measured.crps[group == day].mean()),
             }
             for day, date in dates.items()
         }

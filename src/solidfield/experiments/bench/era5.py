@@ -9,28 +9,26 @@ is rolled forward and judged at the targets of the later hours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import SolidError
+from ...grid import Grid
+from ...pairs.frames import Frames
 from ...pairs.scaling import Scaling
-from ...pairs.store import PairStore, open_pairs
-from ...prediction.ensemble import draw
-from ...report.drawn import Contender, contenders
-from ...report.held import choose_examples, lengths
-from ...report.rolled import judge_rolled
-from ...report.truth import groups_of
-from ...report.words import lead_label
-from ...scores.estimate import bootstrap
-from ...scores.nested import regions, score
-from ...theory.distance import distances_to_sensor
+from ...pairs.store import open_pairs
+from ...report.ensembles import contenders, draw_targets
+from ...report.rollouts import judge_rollouts
+from ...report.scoring import judge, lead_of
+from ...report.targets import choose_examples, lengths, truth_targets
+from ...scores.table import Comparison, Lead, Score
 from ...training.record import RunRecord
 from ..datasets.era5 import CREDIT, dense_era5, era5_pairs
 from .real import Note, Task, fill, is_closed, judged, plan
-from .real_brief import digits, estimate, part_of, region_in_brief, rolled_in_brief
+from .real_brief import bin_in_brief, digits, estimate, part_of, region_in_brief, rolled_in_brief
 
 MODELS = ("solid", "kriging", "persistence", "climatology")
 PART = "full grid"
@@ -76,97 +74,71 @@ def judge_dense(
     runs, store = [RunRecord.open(task.folder) for task in tasks], open_pairs(tasks[0].pairs)
     rivals = [name for name in models if is_closed(name) and name not in {task.scheme.model for task in tasks}]
     everyone = contenders(runs[0], store, rivals, runs[1:])
-    truth = dense_era5(data)
+    truth = Dense(dense_era5(data))
     if truth.grid.shape != store.grid.shape:
         raise SolidError(f"{data} holds another grid than {store.path} was made of; choose another --work")
     leads = []
     for lead in store.leads:
-        chosen = choose_examples(store, lead, scenes)
-        values = truth.values[store.columns["frame_target"][chosen]]  # (N, C, H, W)
-        found = {}
+        targets = truth_targets(store, choose_examples(store, lead, scenes), truth)
+        drawn = {}
         for place, one in enumerate(everyone):
             if note is not None:
                 note(f"{one.name}, lead {lead}", place, len(everyone))
-            found[one.name] = _score(_ensemble(one, store, chosen, members, tasks[0].seed), values, store, chosen)
-        leads.append(_lead(store, lead, chosen, found))
+            drawn[one.name] = draw_targets(one, store, [targets], members, tasks[0].seed).members[0]
+        found = judge(targets, drawn, store, (float(targets.values.std()),))
+        leads.append(_lead(lead_of(targets, store, len(targets.examples)), *found))
     std = Scaling.fit(store, store.split("train")).physical_std
-    rolled = judge_rolled(everyone, runs[0], store, steps, std, members, scenes, tasks[0].seed, note)
+    rolled = judge_rollouts(everyone, runs[0], store, steps, std, members, scenes, tasks[0].seed, note)
     return {
         "distance_units": lengths(store.grid)[1],
         "leads": leads,
-        "rolled": rolled_in_brief(rolled, store.variables[0]),
+        "rolled": rolled_in_brief(rolled[0], rolled[1], store.variables[0], runs[0].model.memory),
     }
 
 
-def _ensemble(one: Contender, store: PairStore, chosen: np.ndarray, members: int, seed: int) -> np.ndarray:
-    source = store.batch(chosen).source
-    if one.model.spec.covariates == 0:
-        source = replace(source, covariates=None)
-    count, queries = members if one.model.stochastic else 1, [int(i) for i in chosen]
-    summary = draw(one.model, one.scaling, source, count, seed=seed, queries=queries)
-    assert summary.members is not None
-    return summary.members[:, :, 0]  # (K, N, C, H, W)
+@dataclass(frozen=True)
+class Dense:
+    """ERA5 as a truth of one trajectory."""
+
+    fields: Frames
+
+    @property
+    def grid(self) -> Grid:
+        return self.fields.grid
+
+    @property
+    def times(self) -> np.ndarray:  # (F,)
+        return self.fields.times
+
+    def read(self, indices: Sequence[int]) -> np.ndarray:  # (n, F, C, H, W)
+        return np.stack([self.fields.values for _ in indices])
 
 
-def _score(ensemble: np.ndarray, values: np.ndarray, store: PairStore, chosen: np.ndarray) -> dict[str, Any]:
-    pair = store.batch(chosen)
-    given = pair.source.mask.numpy()
-    spacing, _ = lengths(store.grid)
-    found = score(
-        ensemble,
-        values,
-        regions(given, pair.target.mask.numpy(), dense=np.ones_like(given)),
-        (float(values.std()),),
-        store.variables,
-        distances_to_sensor(given, spacing, store.grid.periodic)[:, None],
-        groups=groups_of(store, chosen),
-    )
-    return found["variables"][store.variables[0]]
-
-
-def _lead(store: PairStore, lead: int, chosen: np.ndarray, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    groups, (own, *rivals) = groups_of(store, chosen), found
+def _lead(lead: Lead, scores: list[Score], comparisons: list[Comparison]) -> dict[str, Any]:
     kept = ("grid", "unobserved", "sensors")
-
-    def per_scene(name: str, region: str) -> np.ndarray:  # (N,)
-        return np.array(found[name]["regions"][region]["crps_per_case"], dtype=np.float64)
-
+    models: dict[str, Any] = {}
+    for score in scores:
+        entry = models.setdefault(score.model, {"regions": {}, "structure": {}, "by_distance": []})
+        if score.bin is not None:
+            entry["by_distance"].append(bin_in_brief(score))
+        elif score.region in kept:
+            entry["regions"][score.region] = {"readings": score.cells, **region_in_brief(score)}
+        if score.region == "grid" and score.bin is None:
+            joint = {
+                "energy_score_scaled": score.scaled("energy_score"),
+                "block_crps": score["block_crps"],
+                "block_spread_skill": score["block_spread_skill"],
+            }
+            entry["structure"] = {name: None if e is None else digits(e.mean) for name, e in joint.items()}
+    difference: dict[str, Any] = {}
+    for gap in comparisons:
+        if gap.bin is None and gap.region in kept:
+            difference.setdefault(gap.rival, {})[gap.region] = estimate(gap.difference)
     return {
-        "lead": lead,
-        "ahead": lead_label(lead * store.step, dated=True),
-        "scenes": len(chosen),
-        "days": len(np.unique(groups)),
-        "models": {
-            name: {
-                "regions": {
-                    region: {"readings": model["regions"][region]["cells"], **region_in_brief(model["regions"][region])}
-                    for region in kept
-                },
-                "structure": {
-                    what: digits((model["structure"][what] or {}).get("mean"))
-                    for what in ("energy_score_scaled", "block_crps", "block_spread_skill")
-                },
-                "by_distance": _by_distance(model["by_distance"]),
-            }
-            for name, model in found.items()
-        },
-        "difference": {
-            name: {
-                region: estimate(bootstrap(per_scene(own, region) - per_scene(name, region), groups=groups)._asdict())
-                for region in kept
-            }
-            for name in rivals
-        },
+        "lead": lead.lead,
+        "ahead": lead.ahead,
+        "scenes": lead.scenes,
+        "days": lead.groups,
+        "models": models,
+        "difference": difference,
     }
-
-
-def _by_distance(table: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """Columns by bin as rows; bins pool cells, so they have no error bar of their own."""
-    columns = ("low", "high", "count", "crps", "coverage")
-    rows = []
-    for low, high, count, crps, coverage in zip(*(table[name] for name in columns), strict=True):
-        row: dict[str, Any] = {"low": digits(low), "high": digits(high), "readings": count}
-        row["crps"] = estimate({"mean": crps, "low": None, "high": None})
-        row["coverage"] = None if coverage is None else estimate({"mean": coverage, "low": None, "high": None})
-        rows.append(row)
-    return rows

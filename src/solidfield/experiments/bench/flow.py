@@ -15,11 +15,15 @@ from typing import Any
 
 from ...keys import evenly
 from ...pairs.store import open_pairs
-from ...report.truth import RIVALS, Judge, rival_ensemble
+from ...report.ensembles import closed_forms, draw_maps
+from ...report.maps import RIVALS
+from ...report.targets import truth_targets
+from ...scores.table import Score, plain
 from ...training.loop import Progress
 from ...worlds import NavierStokes, write_truth
 from ...worlds.observe import observe
 from ...worlds.scenarios import Scenario
+from ..studies.judged import judged, structure
 from .schemes import account, members_of, scheme, trained
 
 
@@ -44,28 +48,32 @@ def run_flow(
     test = store.split("test")
     chosen = evenly(test, scenes)
     source = store.batch(chosen).source
-    judge = Judge(store, chosen, truth)
+    targets = truth_targets(store, chosen, truth)
     results: dict[str, Any] = {}
     for name in schemes:
         note = None if report is None else partial(report, name)
         folder = out / name if share == 1 else out / f"{name}-{share:g}"
         run = trained(scheme(name), store, folder, minutes, seed, note)
-        entry = summary(judge.score(members_of(run, source, members, seed, scheme(name).dear)))
+        maps = members_of(run, source, members, seed, scheme(name).dear)
+        entry = summary(judged(store, targets, maps))
         entry |= account(run, source)
         results[name] = entry
-    for name in RIVALS:
-        results[name] = summary(judge.score(rival_ensemble(name, store, judge.scaling, chosen, members, seed)))
+    for rival in closed_forms(RIVALS, store):
+        maps = draw_maps(rival, store, chosen, members, seed)[:, :, 0]
+        results[rival.name] = summary(judged(store, targets, maps))
     return results
 
 
-def summary(scores: dict[str, Any]) -> dict[str, Any]:
+def summary(found: list[Score]) -> dict[str, Any]:
     """The scores of the bars, in standard deviations of the field, at cells without a sensor."""
-    variable = next(iter(scores["variables"].values()))
-    free, structure = variable["regions"]["unobserved"], variable["structure"]
-    return {
-        "crps": free["crps_scaled"],
-        "spread_skill": free["spread_skill"],
-        "coverage": free["coverage"]["0.9"],
-        "crps_at_sensors": variable["regions"]["sensors"]["crps_scaled"],
-        "structure": structure,
-    }
+    at = {score.region: score for score in found if score.bin is None}
+    free = at["unobserved"]
+    return plain(
+        {
+            "crps": free.scaled("crps"),
+            "spread_skill": free["spread_skill"],
+            "coverage": free["coverage_90"],
+            "crps_at_sensors": at["sensors"].scaled("crps"),
+            "structure": structure(at["grid"]),
+        }
+    )

@@ -20,7 +20,7 @@ from ...errors import SolidError
 from ...forecast import Fitted
 from ...models import model_class
 from ...pairs.store import PairStore, open_pairs
-from ...report import Findings, judge_run
+from ...report import Findings, evaluate_run
 from ...training.record import RunRecord
 from .schemes import SCHEMES, Scheme, trained
 
@@ -126,7 +126,7 @@ def judge_readings(
     runs = [RunRecord.open(task.folder) for task in tasks]
     rivals = [name for name in models if is_closed(name) and name not in {task.scheme.model for task in tasks}]
     store = open_pairs(tasks[0].pairs)
-    return judge_run(
+    return evaluate_run(
         runs[0],
         store,
         rivals=rivals,
@@ -135,7 +135,7 @@ def judge_readings(
         scenes=scenes,
         steps=steps,
         seed=tasks[0].seed,
-        note=note,
+        progress=note,
     )
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from ...report import Findings
 from ...report.words import REGIONS, distance_label, percent
+from ...scores.estimate import Estimate
+from ...scores.table import Lead, Score
 
 DIGITS = 5
 KEPT = ("crps", "mae", "spread_skill")  # of a region's scores, beside coverage and RMSE
@@ -20,75 +22,79 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]  # header, rows
 
 
 def in_brief(findings: Findings) -> dict[str, Any]:
-    """What is stored of a judgement."""
-    results, store = findings.results, findings.store
-    variable = store.variables[0]
+    """What is stored of a judgement, of the first variable."""
+    table, variable, words = findings.table, findings.store.variables[0], findings.verdict
     leads = []
-    for at_lead in results["leads"]:
-        models = {name: model["variables"][variable] for name, model in at_lead["models"].items()}
+    for lead in (lead for lead in table.leads if not lead.rolled):
+        at: dict[str, Any] = {"variable": variable, "lead": lead.lead}
+        difference: dict[str, Any] = {}
+        for gap in table.compared(**at):
+            difference.setdefault(gap.rival, {})[gap.region] = estimate(gap.difference)
         leads.append(
             {
-                "lead": at_lead["lead"],
-                "ahead": at_lead["ahead"],
-                "scenes": at_lead["scenes"],
-                "days": at_lead["groups"],
-                "models": {name: _model(model) for name, model in models.items()},
-                "difference": {
-                    rival: {
-                        region: estimate(compared["difference"])
-                        for region, compared in found[variable]["regions"].items()
+                "lead": lead.lead,
+                "ahead": lead.ahead,
+                "scenes": lead.scenes,
+                "days": lead.groups,
+                "models": {
+                    name: {
+                        "regions": {
+                            score.region: {"readings": score.cells, **region_in_brief(score)}
+                            for score in table.select(model=name, **at)
+                        },
+                        "by_distance": [
+                            bin_in_brief(score) for score in table.select(model=name, bins="distance", **at)
+                        ],
                     }
-                    for rival, found in at_lead["comparisons"].items()
+                    for name in table.models(lead.lead)
                 },
+                "difference": difference,
             }
         )
-    words = results["verdict"]
     brief = {
-        "verdict": [words["headline"], *words["worth"], *words["honest"]],
-        "distance_units": results["distance_units"],
+        "verdict": [words.headline, *words.worth, *words.honest],
+        "distance_units": table.about["distance_units"],
         "leads": leads,
     }
-    return brief | ({"rolled": rolled_in_brief(results["rolled"], variable)} if "rolled" in results else {})
+    rolled = [lead for lead in table.leads if lead.rolled]
+    if not rolled:
+        return brief
+    return brief | {"rolled": rolled_in_brief(rolled, table.scores, variable, table.about["memory"])}
 
 
-def rolled_in_brief(rolled: Mapping[str, Any], variable: str) -> dict[str, Any]:
+def rolled_in_brief(leads: Sequence[Lead], scores: Sequence[Score], variable: str, memory: float) -> dict[str, Any]:
     """Step by step, the scores of every model at all readings."""
     steps = [
         {
-            "ahead": at_step["ahead"],
+            "ahead": lead.ahead,
             "models": {
-                name: region_in_brief(model["variables"][variable]["regions"]["all"])
-                for name, model in at_step["models"].items()
+                score.model: region_in_brief(score)
+                for score in scores
+                if (score.rolled, score.lead, score.region, score.variable) == (True, lead.lead, "all", variable)
+                and score.bin is None
             },
         }
-        for at_step in rolled["steps"]
+        for lead in leads
     ]
-    return {"scenes": rolled["scenes"], "memory": digits(rolled["memory"]), "steps": steps}
+    return {"scenes": leads[0].scenes, "memory": digits(memory), "steps": steps}
 
 
-def _model(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "regions": {
-            name: {"readings": score["readings"], **region_in_brief(score)} for name, score in found["regions"].items()
-        },
-        "by_distance": [
-            {"low": digits(row["low"]), "high": digits(row["high"]), "readings": row["readings"]}
-            | {name: estimate(row[name]) for name in ("crps", "coverage")}
-            for row in found["by_distance"]
-        ],
-    }
-
-
-def region_in_brief(score: Mapping[str, Any]) -> dict[str, Any]:
+def region_in_brief(score: Score) -> dict[str, Any]:
     return {
         **{name: estimate(score[name]) for name in KEPT},
-        "rmse": digits(float(np.sqrt(score["mse"]["mean"]))),
-        "coverage": estimate(score["coverage"]["0.9"]),
+        "rmse": digits(score["rmse"].mean),
+        "coverage": estimate(score["coverage_90"]),
     }
 
 
-def estimate(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if found is None else {name: digits(found[name]) for name in ("mean", "low", "high")}
+def bin_in_brief(score: Score) -> dict[str, Any]:
+    assert score.bin is not None
+    reach = {"low": digits(score.bin.low), "high": digits(score.bin.high), "readings": score.cells}
+    return reach | {"crps": estimate(score["crps"]), "coverage": estimate(score["coverage_90"])}
+
+
+def estimate(found: Estimate | None) -> dict[str, Any] | None:
+    return None if found is None else {name: digits(getattr(found, name)) for name in ("mean", "low", "high")}
 
 
 def digits(value: float | None) -> float | None:
@@ -168,7 +174,7 @@ def _models_table(
 
 def _distance_table(title: str, at_lead: Mapping[str, Any], unit: str) -> Table:
     bins = next(iter(at_lead["models"].values()))["by_distance"]
-    header = (f"{title}: CRPS, 90 % holds", *(distance_label(row, unit) for row in bins))
+    header = (f"{title}: CRPS, 90 % holds", *(distance_label(row["low"], row["high"], unit) for row in bins))
     rows = [
         (name, *(f"{row['crps']['mean']:.3g}, {_share(row['coverage'])}" for row in model["by_distance"]))
         for name, model in at_lead["models"].items()

@@ -28,7 +28,8 @@ from ...models import build, model_class
 from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
 from ...prediction.ensemble import draw
-from ...report.truth import Judge, rival_ensemble
+from ...report.ensembles import closed_forms, draw_maps
+from ...report.targets import truth_targets
 from ...training.checkpoint import State, load_state, save_state
 from ...training.loop import Progress, prepare, train
 from ...training.record import LOG, RUN, RunRecord
@@ -65,14 +66,15 @@ def measure(cell: Cell, work: Path, command: str, note: Note | None = None) -> d
 
 def _fitted(cell: Cell, store: PairStore, truth: Truth, chosen: np.ndarray) -> dict[str, Any]:
     """A closed form: fitted to the training examples and drawn."""
-    judge, part = Judge(store, chosen, truth), store.first(cell.share)
+    targets, part = truth_targets(store, chosen, truth), store.first(cell.share)
     start = time.process_time()
-    ensemble = rival_ensemble(cell.model, part, judge.scaling, chosen, cell.scale.members, cell.seed)
+    (rival,) = closed_forms([cell.model], part, Scaling.fit(store, store.split("train")))
+    ensemble = draw_maps(rival, part, chosen, cell.scale.members, cell.seed)[:, :, 0]
     return {
         "training": None,
         "costs": {"parameters": 0, "fit_and_draw_seconds": time.process_time() - start, "members": len(ensemble)},
-        "scores": scores(judge, ensemble),
-        "picture": picture(judge, ensemble),
+        "scores": scores(store, targets, ensemble),
+        "picture": picture(store, targets, ensemble),
     }
 
 
@@ -109,8 +111,8 @@ def _trained(
         if run.model.memory > 0:
             judged |= {"leads_anew": rollout_scores(store, chosen, truth, drawing(memory=0.0))}
     else:
-        judge = Judge(store, chosen, truth)
-        judged = {"scores": scores(judge, drawn[:, :, 0]), "picture": picture(judge, drawn[:, :, 0])}
+        targets, maps = truth_targets(store, chosen, truth), drawn[:, :, 0]
+        judged = {"scores": scores(store, targets, maps), "picture": picture(store, targets, maps)}
     costs = _costs(run, run.scaling.standardise(source))
     costs |= {"members": members, "draw_seconds_of_100_members": 100 * seconds / members / len(chosen) / cell.rollout}
     return {"training": training, "costs": costs, **judged}

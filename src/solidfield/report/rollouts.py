@@ -1,0 +1,77 @@
+"""Several steps ahead: the run and its rivals rolled forward from held-out sources, judged by what was read each time.
+
+A scene is a row of test examples, each of which begins in the frame where the one before it ends. The first gives the
+source; all of them give targets. Every model knows what it is told with that first source (a history, too, if it reads
+one) and is rolled forward in the same way (`ensemble.rollout`): what was read on the way is kept from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..errors import SolidError
+from ..keys import evenly
+from ..pairs.store import PairStore
+from ..prediction.context import example_query
+from ..scores.table import Comparison, Lead, Score
+from ..training.record import RunRecord
+from .ensembles import Contender, draw_targets
+from .scoring import judge, lead_of
+from .targets import choose_examples, reading_targets
+
+SCENES = 40  # drawn unless more are asked for: each member of a scene costs a pass of the model a step
+
+
+def judge_rollouts(
+    models: Sequence[Contender],  # the run's own first
+    run: RunRecord,
+    store: PairStore,
+    steps: int,
+    std: Sequence[float],  # (C,) of the training readings, physical units
+    members: int,
+    scenes: int | None = None,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,  # (what, done, all)
+) -> tuple[list[Lead], list[Score], list[Comparison]]:
+    """The scores of every model after each step."""
+    ahead = [lead for lead in store.leads if lead > 0 and lead in run.info["data"]["leads"]]
+    if not ahead:
+        raise SolidError(f"{run.path} and {store.path} have no forecast in common that could be rolled forward")
+    rows = chains(store, ahead[0], steps)  # (N, L)
+    if len(rows) == 0:
+        raise SolidError(
+            f"{store.path} has no {steps} test examples in a row, so nothing tells what is true {steps} steps ahead; "
+            "judge fewer steps, or hold longer stretches out"
+        )
+    chosen = evenly(rows, SCENES if scenes is None else scenes)
+    never, first = run.never_supervised.numpy(), chosen[:, 0]
+    targets = [reading_targets(store, chosen[:, h], never, first, (h + 1) * ahead[0]) for h in range(steps)]
+    drawn: dict[str, list[np.ndarray]] = {}
+    for place, model in enumerate(models):
+        if place > 0 and not model.judged_at(ahead[0]):
+            continue
+        if progress is not None:
+            progress(f"{model.name}, {steps} steps ahead", place, len(models))
+        query = lambda few: example_query(run, store, few, steps)  # noqa: E731
+        drawn[model.name] = draw_targets(model, store, targets, members, seed, query).members
+    leads: list[Lead] = []
+    scores: list[Score] = []
+    comparisons: list[Comparison] = []
+    for step, at in enumerate(targets):
+        found = judge(at, {name: by_step[step] for name, by_step in drawn.items()}, store, std, rolled=True)
+        leads.append(lead_of(at, store, len(rows), rolled=True))
+        scores += found[0]
+        comparisons += found[1]
+    return leads, scores, comparisons
+
+
+def chains(store: PairStore, lead: int, steps: int) -> np.ndarray:  # (N, L) positions in the store
+    """Test examples in rows: each begins in the frame where the one before it ends."""
+    test = choose_examples(store, lead)
+    follows = dict(zip(*store.followed(test), strict=True))
+    rows = [[index] for index in test]
+    for _ in range(steps - 1):
+        rows = [[*row, follows[row[-1]]] for row in rows if row[-1] in follows]
+    return np.array(rows, dtype=np.int64).reshape(-1, steps)
