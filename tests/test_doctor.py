@@ -12,10 +12,10 @@ from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.plot.readings import check_figure
 from solidfield.readings import open_table
-from solidfield.readings.doctor.clocks import best_lags, peak_hour
 from solidfield.readings.doctor.diagnose import diagnose
 from solidfield.readings.doctor.findings import kind_of, limits_of
 from solidfield.readings.doctor.reservoir import Keeper
+from solidfield.readings.doctor.time_shifts import best_lags, peak_hour
 
 KOLKATA = Path(__file__).parents[2] / "shared" / "data" / "kolkata"
 SENSORS, DAYS = 12, 12

@@ -17,7 +17,8 @@ from solidfield.pairs.frames import Frames, as_frames, frame_pairs
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import open_pairs
 from solidfield.prediction.maps import open_maps
-from solidfield.readings.intake import frames_like, read_frames
+from solidfield.readings.intake import read_frames
+from solidfield.readings.layout import Layout, layout_of
 from solidfield.run import load
 
 MODEL = ("--model", "climatology", "--preset", "smoke")
@@ -145,7 +146,8 @@ def test_readings_fall_into_the_frames_of_a_run(tmp_path):
     table = a_table(tmp_path / "readings.csv", hours=24)
     whole = read_frames(tmp_path / "readings.csv", cell="0.01deg", every="1h", timezone="+05:30")
     frames = as_frames(whole)
-    like = frames_like(frames.grid, frames.every, {"phase_ns": whole.attrs["phase_ns"], "anchor": "floor"})
+    like = Layout(frames.grid, frames.clock)
+    assert like.clock == layout_of(whole).clock
     later = read_frames(table[table["time"] >= "2023-03-01 12:00"], like=like, timezone="+05:30")
     expected = whole["pm"].sel(time=later["time"])
     np.testing.assert_array_equal(later["pm"].values, expected.values)

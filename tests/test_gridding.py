@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 import solidfield
 from solidfield import cli
+from solidfield.clock import span
 from solidfield.errors import SolidError
+from solidfield.grid import DEGREE
 from solidfield.readings import grid_readings, open_frames, open_table, save_frames
-from solidfield.readings.cells import DEGREE, parse_every
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SOME = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -245,7 +246,7 @@ def test_what_is_not_said_is_asked_for():
     ):
         with pytest.raises(SolidError, match=words):
             grid(frame, **options)
-    assert [parse_every(text) // 10**9 for text in ("90s", "30min", "h", "2 days", "0.5h")] == [
+    assert [span(text) for text in ("90s", "30min", "h", "2 days", "0.5h")] == [
         90,
         1800,
         3600,

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from solidfield.clock import zone
 from solidfield.errors import SolidError
 from solidfield.readings import open_table
-from solidfield.readings.times import AMBIGUOUS, TWICE, Clock, find_clock, to_utc
+from solidfield.readings.times import AMBIGUOUS, TWICE, TimeFormat, find_format, to_utc
 
 NOON = np.datetime64("2024-03-05T12:00:00", "ns")
 
 
 def one(text, **clock):
-    times, reasons = to_utc(pd.Series([text]), Clock(**clock))
+    times, reasons = to_utc(pd.Series([text]), TimeFormat(**clock))
     return times[0] if not np.isnat(times[0]) else reasons[0]
 
 
@@ -71,11 +71,11 @@ def test_fixed_width_bytes_read_like_texts_and_like_python(stamps, quarters, for
     zone = timezone(timedelta(minutes=15 * quarters))
     stamps = [stamp if "%f" in form else stamp.replace(microsecond=0) for stamp in stamps]
     texts = [stamp.strftime(form) for stamp in stamps]
-    clock = Clock(zone, "dayfirst")
+    clock = TimeFormat(zone, "dayfirst")
     if with_offset:
         sign, minutes = "+-"[quarters < 0], abs(15 * quarters)
         texts = [f"{text}{sign}{minutes // 60:02d}:{minutes % 60:02d}" for text in texts]
-        clock = Clock(None, "dayfirst")
+        clock = TimeFormat(None, "dayfirst")
     expected = np.array(
         [np.datetime64(s.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None), "ns") for s in stamps]
     )
@@ -87,7 +87,7 @@ def test_fixed_width_bytes_read_like_texts_and_like_python(stamps, quarters, for
 
 def test_one_odd_row_among_fixed_ones_is_refused_alone():
     fields = np.array([b"2024-03-05 12:00", b"2024-13-05 12:00", b"2024-03-05 12:0x"])
-    times, reasons = to_utc(fields, Clock())
+    times, reasons = to_utc(fields, TimeFormat())
     assert times[0] == NOON
     assert np.isnat(times[1:]).all()
     assert list(reasons) == ["", "not a time", "not a time"]
@@ -104,7 +104,7 @@ def test_zones_and_formats_that_are_none_are_named():
     with pytest.raises(SolidError, match="unknown time zone 'Atlantis'"):
         zone("Atlantis")
     with pytest.raises(SolidError, match="no date format 'european'"):
-        find_clock(None, "european")
+        find_format(None, "european")
     assert one("05|03|2024 12h", pattern="%d|%m|%Y %Hh") == NOON
 
 

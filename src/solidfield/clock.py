@@ -1,5 +1,8 @@
 """Instants: UTC inside, a local zone only where people's habits matter (hour of day, day of week, held-out days).
 
+    frame k has the stamp t_k = phase + k every and covers
+        [t_k, t_k + every)  ("floor")   or   [t_k - every / 2, t_k + every / 2)  ("round")
+
 A zone is an IANA name ("Asia/Kolkata") or a fixed offset ("+05:30"). Times are datetime64[ns] in UTC; on disk they are
 seconds since 1970.
 """
@@ -7,6 +10,8 @@ seconds since 1970.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -17,6 +22,8 @@ import pandas as pd
 from .errors import SolidError
 
 EPOCH = "1970-01-01T00:00:00Z"  # what stores call their zero of time
+QUARTER = 900 * 10**9  # ns: offsets of time zones are multiples of it
+SECONDS = {"s": 1, "sec": 1, "min": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 
 
@@ -68,15 +75,69 @@ def from_seconds(seconds: np.ndarray) -> np.ndarray:  # (...) float64 since 1970
 
 
 def span(text: Any) -> float:  # seconds
-    """How long "30min", "1h" or a number of seconds is.
+    """How long "30min", "1h", "2 days" or a number of seconds is.
 
-    >>> span("30min"), span(3600)
-    (1800.0, 3600.0)
+    >>> span("30min"), span("h"), span(3600)
+    (1800.0, 3600.0, 3600.0)
     """
-    try:
-        length = float(text) if isinstance(text, int | float | np.number) else pd.Timedelta(text).total_seconds()
-    except (ValueError, TypeError):
-        raise SolidError(f"'{text}' is not a length of time; write it as 1h or 30min") from None
+    found = re.fullmatch(r"\s*(\d*\.?\d+)?\s*(s|sec|min|h|hour|d|day)s?\s*", str(text))
+    if isinstance(text, int | float | np.number):
+        length = float(text)
+    else:
+        length = float(found[1] or 1) * SECONDS[found[2]] if found else 0.0
     if not length > 0:
-        raise SolidError(f"a length of time must be positive, '{text}' is not; write it as 1h or 30min")
+        raise SolidError(f"'{text}' is not a length of time; give a time step such as 30min, 1h or 1d")
     return length
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When frames are: a step, where it starts, and how readings fall into them.
+
+    >>> hourly = Clock(3600 * 10**9)
+    >>> hourly.index(np.array(["1970-01-01T02:59"], "M8[s]")), hourly.words
+    (array([2]), '1h')
+    """
+
+    every: int  # ns
+    phase: int = 0  # ns since 1970, of one of the stamps
+    anchor: str = "floor"  # a frame begins at its stamp; or "round": it is centred on it
+
+    def __post_init__(self) -> None:
+        if self.anchor not in ("floor", "round"):
+            raise SolidError(f"no anchor '{self.anchor}'; give floor or round")
+
+    @classmethod
+    def fitted(cls, every: int, anchor: str, times: np.ndarray) -> Clock:  # (n,) datetime64, or int64 ns
+        """Stamps on multiples of the step in UTC, unless the times all stand at the same quarter of an hour.
+
+        So hourly readings of a zone at +05:30 keep their stamps.
+        """
+        phases = np.unique(times.astype("datetime64[ns]").astype(np.int64) % every)
+        common = len(phases) == 1 and phases[0] % QUARTER == 0
+        return cls(every, int(phases[0]) if common else 0, anchor)
+
+    @property
+    def words(self) -> str:
+        """The step as people write it: 30min, 1h, 1d."""
+        seconds = self.every / 10**9
+        for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+            if seconds % size == 0:
+                return f"{seconds / size:g}{unit}"
+        return f"{seconds:g}s"
+
+    def index(self, times: np.ndarray) -> np.ndarray:  # (n,) datetime64, or int64 ns -> (n,) int64
+        """The frame of each time."""
+        shift = self.every // 2 if self.anchor == "round" else 0
+        return (times.astype("datetime64[ns]").astype(np.int64) - self.phase + shift) // self.every
+
+    def stamps(self, index: np.ndarray) -> np.ndarray:  # (F,) -> (F,) datetime64[ns]
+        return (index.astype(np.int64) * self.every + self.phase).astype("datetime64[ns]")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON, and the attributes of frames on disk."""
+        return {"every_ns": self.every, "phase_ns": self.phase, "anchor": self.anchor}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Clock:
+        return cls(int(plain["every_ns"]), int(plain["phase_ns"]), str(plain["anchor"]))

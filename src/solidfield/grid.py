@@ -1,5 +1,7 @@
 """The cells: where a field lives, how far apart its cells are, which axes wrap around, which cells count.
 
+    cell (i, j) covers  [origin + (i - 1/2) spacing, origin + (i + 1/2) spacing)   along each axis
+
 Axis order is (y, x) everywhere. `origin` is the coordinate of the centre of cell (0, 0).
 """
 
@@ -11,6 +13,11 @@ from typing import Any
 import numpy as np
 
 from .errors import SolidError
+
+DEGREE = 111.19508  # km: a degree of latitude on a sphere of 6371.0088 km
+EDGE = 1e-9  # of a cell: a coordinate this close below an edge was meant to lie on it
+
+Bounds = tuple[float, float, float, float]  # south, west, north, east
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,31 @@ class Grid:
     def inside(self) -> np.ndarray:  # (H, W) bool
         """The cells that count: the domain, or all of them."""
         return np.ones(self.shape, dtype=bool) if self.domain is None else self.domain
+
+    @property
+    def bounds(self) -> Bounds:
+        """The outer edges."""
+        y, x, (dy, dx) = np.round(self.y, 10), np.round(self.x, 10), self.spacing
+        edges = (y[0] - dy / 2, x[0] - dx / 2, y[-1] + dy / 2, x[-1] + dx / 2)
+        south, west, north, east = (round(float(edge), 10) for edge in edges)
+        return south, west, north, east
+
+    def index(self, y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,), (n,) -> (n,), (n,) int64
+        """The cell of each place, along (y, x); beyond the grid the count goes on, of any sign.
+
+        >>> Grid((2, 2), origin=(0.5, 0.5)).index(np.array([0.2, 2.5]), np.array([-0.1, 1.0]))
+        (array([0, 2]), array([-1,  1]))
+        """
+        row, column = (
+            np.floor((at - origin) / spacing + 0.5 + EDGE).astype(np.int64)
+            for at, origin, spacing in zip((y, x), self.origin, self.spacing, strict=True)
+        )
+        return row, column
+
+    def part(self, first: tuple[int, int], shape: tuple[int, int]) -> Grid:
+        """So many cells of the same size from cell `first` on, inside this grid or beyond it."""
+        (y, x), (dy, dx) = self.origin, self.spacing
+        return replace(self, origin=(y + first[0] * dy, x + first[1] * dx), shape=shape, domain=None)
 
     def with_domain(self, domain: np.ndarray | None) -> Grid:
         return replace(self, domain=domain)

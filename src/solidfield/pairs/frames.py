@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from ..clock import EPOCH, span, to_seconds
+from ..clock import EPOCH, Clock, span, to_seconds
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
@@ -44,7 +45,13 @@ class Frames:
     every: float  # seconds from a frame to the next, gaps apart
     obs_std: float = 0.0
     timezone: str = "UTC"
-    anchor: str = "floor"  # how readings fell into frames, see `readings/cells.py`
+    anchor: str = "floor"  # how readings fell into frames, see `clock.py`
+
+    @property
+    def clock(self) -> Clock:
+        """For new readings, which fall into frames as these did."""
+        every = round(self.every * 1e9)
+        return Clock(every, int(self.times[0].astype(np.int64) % every), self.anchor)
 
     @property
     def seconds(self) -> np.ndarray:  # (T,)
@@ -87,7 +94,7 @@ def as_frames(
         grid=grid_of(fields[0], domain),
         variables=tuple(names),
         units=tuple(str(dataset[name].attrs.get("units", "")) for name in names),
-        every=span(every or attributes["every"]) if every or "every" in attributes else _usual_step(times),
+        every=span(every) if every else _step(attributes, times),
         obs_std=float(np.nan_to_num(np.mean(attributes.get("obs_std", 0.0)))),
         timezone=str(attributes.get("timezone") or "UTC"),
         anchor=str(attributes.get("anchor", "floor")),
@@ -103,7 +110,12 @@ def _variables(dataset: xr.Dataset) -> list[str]:
     return found
 
 
-def _usual_step(times: np.ndarray) -> float:  # seconds
+def _step(attributes: Mapping[Any, Any], times: np.ndarray) -> float:  # seconds
+    """As the frames say, else the most common step."""
+    if "every_ns" in attributes:
+        return int(attributes["every_ns"]) / 1e9
+    if "every" in attributes:
+        return span(attributes["every"])
     if len(times) < 2:
         raise SolidError("a single frame has no time step; give more frames, or `every` in their attributes")
     steps, counts = np.unique(np.diff(times).astype("timedelta64[ns]").astype(np.int64), return_counts=True)
@@ -155,7 +167,7 @@ def frame_pairs(
         step=frames.every,
         obs_std=frames.obs_std,
         scenario={"pattern": "readings", "hide": hide, "seed": seed, "holdout": holdout.as_dict()},
-        clock={"phase_ns": int(frames.times[0].astype(np.int64) % round(frames.every * 1e9)), "anchor": frames.anchor},
+        clock=frames.clock.as_dict(),
         transforms=transforms,
         offsets=offsets,
         epoch=EPOCH,

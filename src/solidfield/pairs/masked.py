@@ -55,7 +55,7 @@ def masked_pairs(
         units=frames.units,
         step=frames.every,
         scenario={"pattern": "masked", **(scenario or {}), "holdout": holdout.as_dict()},
-        clock={"phase_ns": int(frames.times[0].astype(np.int64) % round(frames.every * 1e9)), "anchor": frames.anchor},
+        clock=frames.clock.as_dict(),
         transforms=[transform],
         offsets=[offset],
         epoch=EPOCH,

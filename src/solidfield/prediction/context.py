@@ -22,7 +22,8 @@ from ..pairs.channels import assemble
 from ..pairs.covariates import Past, Recipe
 from ..pairs.frames import Frames, as_frames
 from ..pairs.store import PairStore
-from ..readings.intake import Readings, frames_like, read_frames
+from ..readings.intake import Readings, read_frames
+from ..readings.layout import Layout
 from ..training.record import RunRecord
 
 FramesLike: TypeAlias = Readings | np.ndarray
@@ -64,12 +65,9 @@ def frames_for(run: RunRecord, frames: FramesLike) -> tuple[Frames, np.ndarray]:
 
 def read_new(run: RunRecord, readings: Readings, **options: Any) -> xr.Dataset:
     """New readings in the cells and frames of a run; `options` as for `read_frames`."""
-    data = run.info["data"]
-    if "clock" not in data:
+    if run.clock is None:
         raise SolidError(f"the run {run.path} was not trained on readings of a clock; give it arrays or its own pairs")
-    return read_frames(
-        readings, like=frames_like(run.grid, run.step, data["clock"]), variables=run.variables, **options
-    )
+    return read_frames(readings, like=Layout(run.grid, run.clock), variables=run.variables, **options)
 
 
 def _has_instants(frames: xr.DataArray | np.ndarray) -> TypeGuard[xr.DataArray]:

@@ -20,7 +20,7 @@ import xarray as xr
 from scipy import stats
 
 from ..errors import SolidError
-from ..grid import Grid
+from ..grid import DEGREE, Grid
 from ..keys import evenly
 from ..pairs.frames import Frames, as_frames
 from ..prediction.context import frames_for, query
@@ -36,7 +36,6 @@ SENSORS = 5  # below which nobody can say which of them is wrong
 LEVEL = 0.05  # chance that a family of sound sensors sees any alarm
 MEMBERS = 64
 RUN_FRAMES = 50  # that a run is asked about: a query for every reading in them
-DEGREE = 111.195  # km
 
 Progress = Callable[[int, int], None]
 

@@ -2,13 +2,12 @@
 
 A grid is streamed by slabs of time; each of its cells that holds a number is a row, and the row's number is the
 position of the cell in (time, y, x) order, counted as if a header were line 1. NaN cells were not observed and are no
-rows. The regular axes of a grid are its `lattice`, so that gridding can keep its cells.
+rows. A regular grid is the source's `lattice`, and a regular time step its `every`, so that gridding can keep them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,9 @@ import xarray as xr
 
 from ..disk import open_dataset
 from ..errors import SolidError
-from .columns import find_columns
+from ..grid import Grid
+from .columns import find_columns, geographic
 from .records import Batch, Columns, Header
-
-
-@dataclass(frozen=True)
-class Lattice:
-    """The regular axes of a gridded array."""
-
-    y: np.ndarray  # (H,) ascending
-    x: np.ndarray  # (W,) ascending
-    every: np.timedelta64 | None  # between frames, None = irregular
 
 
 class ArraySource:
@@ -52,22 +43,24 @@ class ArraySource:
                 str(key),
                 variable.dtype.kind in "iuf",
                 str(variable.attrs.get("units", "")),
-                _standard_name(variable),
+                str(variable.attrs.get("standard_name", "")),
             )
             for key, variable in self.data.variables.items()
         )
-        self.dims = self._grid_dims()
-        self.lattice = self._lattice()
+        self.dims: tuple[str, str, str] | None = None  # (time, y, x) of a gridded array
+        self.lattice: Grid | None = None  # of even axes
+        self.every: int | None = None  # ns between frames, where that is always the same
+        if len(self.data.sizes) > 1:
+            columns = find_columns(self.headers, None, name)
+            self.dims = self._grid_dims(columns)
+            self.lattice, self.every = self._lattice(columns)
 
     @classmethod
     def open(cls, path: Path) -> ArraySource:
         return cls(open_dataset(path, "copy it again"), str(path))
 
-    def _grid_dims(self) -> tuple[str, str, str] | None:
-        """(time, y, x) dimensions of a gridded array; None for columns along one dimension."""
-        if len(self.data.sizes) <= 1:
-            return None
-        columns = find_columns(self.headers, None, self.name)
+    def _grid_dims(self, columns: Columns) -> tuple[str, str, str]:
+        """The (time, y, x) dimensions of a gridded array."""
         place = dict.fromkeys((*self.data[columns.y].dims, *self.data[columns.x].dims))
         time = [d for d in self.data[columns.time].dims if d not in place]
         if len(place) == 2 and not time and self.data[columns.time].ndim == 0:
@@ -84,19 +77,23 @@ class ArraySource:
             raise SolidError(f"{self.name} also has dimension '{extra[0]}'; select one position along it first")
         return str(time[0]), str(y), str(x)
 
-    def _lattice(self) -> Lattice | None:
-        if self.dims is None:
-            return None
-        columns = find_columns(self.headers, None, self.name)
+    def _lattice(self, columns: Columns) -> tuple[Grid | None, int | None]:
         axes = [np.sort(np.asarray(self.data[name].values, dtype=float).ravel()) for name in (columns.y, columns.x)]
         if any(self.data[name].ndim != 1 for name in (columns.y, columns.x)):
-            return None
+            return None, None
         steps = [np.diff(axis) for axis in axes]
         if any(len(step) == 0 or np.ptp(step) > 1e-3 * abs(step.mean()) for step in steps):
-            return None
+            return None, None
         times = np.sort(np.asarray(self.data[columns.time].values))
         gaps = np.unique(np.diff(times)) if times.dtype.kind == "M" and len(times) > 1 else np.array([])
-        return Lattice(axes[0], axes[1], gaps[0].astype("timedelta64[ns]") if len(gaps) == 1 else None)
+        dy, dx = (float((axis[-1] - axis[0]) / (len(axis) - 1)) for axis in axes)
+        grid = Grid(
+            shape=(len(axes[0]), len(axes[1])),
+            spacing=(dy, dx),
+            origin=(float(axes[0][0]), float(axes[1][0])),
+            axes=("lat", "lon") if geographic(columns, self.headers) else ("y", "x"),
+        )
+        return grid, int(gaps[0].astype("timedelta64[ns]").astype(np.int64)) if len(gaps) == 1 else None
 
     def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
         names = list(only or columns.used())
@@ -143,8 +140,3 @@ def _spread(variable: xr.DataArray, shape: dict[str, int]) -> np.ndarray:
 
 def _column(values: np.ndarray) -> Any:
     return pd.Series(values) if values.dtype.kind in "OUT" else values
-
-
-def _standard_name(variable: Any) -> str:
-    """CF's name; a time axis is known by its type, whatever it is called (ERA5: forecast_reference_time)."""
-    return str(variable.attrs.get("standard_name", ""))

@@ -20,7 +20,7 @@ import xarray as xr
 from ..disk import check_ending, open_dataset, save_dataset
 from ..errors import SolidError
 from .accumulate import Cube
-from .cells import Cells, Ticks
+from .layout import Layout
 from .records import Refused
 from .table import Table
 
@@ -48,17 +48,16 @@ class Tally:
 def to_frames(
     table: Table,
     chosen: Sequence[int],
-    cells: Cells,
-    ticks: Ticks,
+    layout: Layout,
     cube: Cube,
     tally: Tally,
-    domain: np.ndarray | None,  # (H, W) bool
-    about: dict[str, str],  # cell and every, in the user's words
+    cell: str,  # in the user's words
 ) -> xr.Dataset:
     """The finished sums as a dataset of means, counts and spreads with all that is known of them."""
-    axis = _regular(cube.frames, ticks.every)
+    grid, clock = layout.grid, layout.clock
+    axis = _regular(cube.frames, clock.every)
     where = np.searchsorted(axis, cube.frames)
-    y, x = ("lat", "lon") if table.geographic else ("y", "x")
+    y, x = grid.axes
     data: dict[str, Any] = {}
     obs_std = []
 
@@ -84,23 +83,22 @@ def to_frames(
             data[name + suffix] = (("time", y, x), full(values[:, v], empty, dtype), about_it)
         if several.any():
             data[name][2]["obs_std"] = obs_std[-1]
-    if domain is not None:
-        data["domain"] = ((y, x), domain, {"long_name": "cells that count"})
-    at_y, at_x = cells.axes()
+    if grid.domain is not None:
+        data["domain"] = ((y, x), np.asarray(grid.domain), {"long_name": "cells that count"})
+    at_y, at_x = np.round(grid.y, 10), np.round(grid.x, 10)  # 22.46, not 22.460000000000001
     north = {"units": "degrees_north", "standard_name": "latitude"} if table.geographic else {}
     east = {"units": "degrees_east", "standard_name": "longitude"} if table.geographic else {}
-    coordinates = {"time": ticks.stamps(axis), y: (y, at_y, north), x: (x, at_x, east)}
+    coordinates = {"time": clock.stamps(axis), y: (y, at_y, north), x: (x, at_x, east)}
     attributes: dict[str, Any] = {
         "Conventions": "CF-1.8",
         "format": FORMAT,
-        **about,
-        "anchor": ticks.anchor,
+        "cell": cell,
+        "every": clock.words,
         "timezone": "UTC",
-        "every_ns": ticks.every,
-        "phase_ns": ticks.phase,
-        "cell_size": list(cells.step),
-        "origin": list(cells.origin),
-        "bounds": list(cells.bounds()),
+        **clock.as_dict(),
+        "cell_size": list(grid.spacing),
+        "origin": list(grid.origin),
+        "bounds": list(grid.bounds),
         "variables": " ".join(table.variables[v] for v in chosen),
         "source": "; ".join(Path(name).name for name in table.files),
         "notes": "; ".join(table.notes),

@@ -1,6 +1,6 @@
 """From a stream of readings to sparse frames: (time, lat, lon), NaN where nothing was read.
 
-Every reading falls into the cell and the frame that cover it (cells.py); several in one cell, of one sensor that moves
+Every reading falls into the cell and the frame that cover it (layout.py); several in one cell, of one sensor that moves
 or of many that stand there, are averaged, with their number and spread beside the mean (accumulate.py). What a reading
 is worth is decided by options (limits.py): what they drop is counted, and listed in the file of refusals.
 """
@@ -16,12 +16,12 @@ import numpy as np
 import xarray as xr
 
 from ..errors import SolidError
+from ..grid import Bounds
 from .accumulate import Accumulator, Cube
-from .cells import Bounds
-from .doctor.watch import writing_refusals
 from .frames import Tally, to_frames
-from .layout import Layout, plan_layout
+from .layout import Layout, layout_of, plan_layout
 from .limits import Limits, drop, frame_centres, parse_outliers
+from .records import refusal_file
 from .table import CHUNK, Table
 
 Update = Callable[[float], None]
@@ -35,7 +35,7 @@ def grid_readings(
     variable: str | Sequence[str] | None = None,
     bounds: Bounds | None = None,
     domain: str | Path | Mapping[str, Any] | None = None,
-    like: xr.Dataset | None = None,
+    like: Layout | xr.Dataset | None = None,
     anchor: str = "floor",
     drop_above: float | None = None,
     drop_below: float | None = None,
@@ -50,11 +50,15 @@ def grid_readings(
 
     `cell` ("0.01deg", "1km") and `every` ("30min") may be None for a gridded array, whose own are kept. `bounds` are
     the outer edges (south, west, north, east); `domain` is GeoJSON or "file.nc:variable", and readings in cells
-    outside it count as outside; `like` takes cells, clock and domain from frames made before. `max_memory` is GiB.
+    outside it count as outside; `like` is a layout, or frames made before, whose cells, clock and domain are taken.
+    `max_memory` is GiB.
     """
     chosen = _choose(table, variable)
     robust = parse_outliers(outliers)
-    layout = plan_layout(table, cell, every, bounds, domain, like, anchor)
+    if like is None:
+        layout = plan_layout(table, cell, every, bounds, domain, anchor)
+    else:
+        layout = layout_of(like) if isinstance(like, xr.Dataset) else like
     limits = Limits(drop_above, drop_below, positive)
 
     def one_pass(limits: Limits, refused: Path | None) -> tuple[Cube, Tally]:
@@ -66,9 +70,9 @@ def grid_readings(
     cube, tally = one_pass(limits, refused)
     if len(cube.frames) == 0:
         raise _nothing(table, tally)
-    cells = layout.cells if layout.cells.shape else layout.cells.part(cube.first_cell, cube.count.shape[2:])
-    about = {"cell": cell or "as given", "every": _words(layout.ticks.every)}
-    return to_frames(table, chosen, cells, layout.ticks, cube, tally, layout.domain, about)
+    if not layout.bounded:
+        layout = replace(layout, grid=layout.grid.part(cube.first_cell, cube.count.shape[2:]))
+    return to_frames(table, chosen, layout, cube, tally, cell or "as given")
 
 
 def _accumulate(
@@ -82,26 +86,26 @@ def _accumulate(
     update: Update,
 ) -> tuple[Cube, Tally]:
     """One pass over the table."""
-    tally, cells, ticks = Tally(), layout.cells, layout.ticks
+    tally, grid = Tally(), layout.grid
     errors = table.columns.error is not None and len(chosen) == 1
-    sums = Accumulator(len(chosen), cells.shape, errors, max_memory)
-    with writing_refusals(refused) as write:
+    sums = Accumulator(len(chosen), grid.shape if layout.bounded else None, errors, max_memory)
+    with refusal_file(refused) as write:
         for part, bad in table.chunks(rows, sensors=False):
             tally.read += len(part)
             tally.refused += len({one.row for one in bad})
             tally.first = tally.first or (bad[0] if bad else None)
-            frame = ticks.index(part.time)
+            frame = layout.clock.index(part.time)
             values = np.ascontiguousarray(part.values[:, chosen])
             dropped = drop(table, part, values, frame, limits, chosen)
             tally.outliers += len({(one.file, one.row) for one in dropped})
             for one in (*bad, *dropped):
                 write(one)
-            iy, ix = cells.index(part.y, part.x)
+            iy, ix = grid.index(part.y, part.x)
             keep = ~np.isnan(values).all(axis=1) if values.shape[1] > 1 else ~np.isnan(values[:, 0])
-            if cells.shape is not None:
-                within = (iy >= 0) & (iy < cells.shape[0]) & (ix >= 0) & (ix < cells.shape[1])
-                if layout.domain is not None:
-                    within[within] = layout.domain[iy[within], ix[within]]
+            if layout.bounded:
+                within = (iy >= 0) & (iy < grid.shape[0]) & (ix >= 0) & (ix < grid.shape[1])
+                if grid.domain is not None:
+                    within[within] = grid.domain[iy[within], ix[within]]
                 tally.outside += int((~within).sum())
                 keep &= within
             error = part.error if errors else None
@@ -119,14 +123,6 @@ def _choose(table: Table, variable: str | Sequence[str] | None) -> list[int]:
         if name not in table.variables:
             raise SolidError(f"{table.name} has no variable '{name}'; it has {', '.join(table.variables)}")
     return [table.variables.index(name) for name in names]
-
-
-def _words(every: int) -> str:
-    seconds = every / 10**9
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"
 
 
 def _nothing(table: Table, tally: Tally) -> SolidError:

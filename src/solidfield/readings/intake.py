@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from ..errors import SolidError
-from ..grid import Grid
 from . import Table, grid_readings, open_frames, open_table, save_frames
 from .doctor.diagnose import Diagnosis, diagnose
+from .layout import Layout
 
 Readings: TypeAlias = str | Path | Sequence[str] | Sequence[Path] | pd.DataFrame | xr.Dataset | xr.DataArray
 Say = Callable[[str], None]
@@ -101,7 +100,7 @@ def grid(
     units: str | None = None,
     bounds: tuple[float, float, float, float] | None = None,
     domain: str | Path | Mapping[str, Any] | None = None,
-    like: xr.Dataset | None = None,
+    like: Layout | xr.Dataset | None = None,
     anchor: str = "floor",
     drop_above: float | None = None,
     drop_below: float | None = None,
@@ -132,7 +131,7 @@ def grid(
         Outer edges of the grid in degrees. Default: those of the readings.
     domain : path or mapping, optional
         Cells that count: GeoJSON, or "file.nc:variable". Default: all.
-    like : Dataset, optional
+    like : Dataset or Layout, optional
         Frames whose cells, clock and domain to take instead of `cell`, `every`, `bounds` and `domain`.
     anchor : {"floor", "round"}
         Does a frame begin at its time, or is it centred on it? Default: "floor".
@@ -279,20 +278,6 @@ def suggest(table: Table, cell: str | None, every: str | None) -> tuple[str, str
         raise SolidError(f"{table.name} has too few readings to suggest a grid; give --cell and --every")
     cell, every = cell or chosen.cell, every or chosen.every
     return cell, every, f"cells of {cell} every {every}, as the readings suggest (`solid check` tells more)"
-
-
-def frames_like(grid: Grid, step: float, clock: Mapping[str, Any]) -> xr.Dataset:
-    """Empty frames that say which cells and which clock (seconds, phase, anchor) new readings fall into."""
-    y, x = grid.axes
-    attributes = {
-        "cell_size": list(grid.spacing),
-        "origin": list(grid.origin),
-        "every_ns": round(step * 1e9),
-        "phase_ns": int(clock["phase_ns"]),
-        "anchor": str(clock["anchor"]),
-    }
-    fields = {} if grid.domain is None else {"domain": ((y, x), np.asarray(grid.domain))}
-    return xr.Dataset(fields, {y: grid.y, x: grid.x}, attributes)
 
 
 def _is_gridded(data: xr.Dataset | xr.DataArray) -> bool:

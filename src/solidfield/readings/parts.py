@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import SolidError
 from .records import Batch, Columns, Source
-from .times import AMBIGUOUS, Clock, evidence
+from .times import AMBIGUOUS, TimeFormat, evidence
 
 CHUNK = 262_144  # rows: some 30 MB with everything that is made of them
 SAMPLE = 1000  # rows of each file that are looked at when it is opened
@@ -15,11 +15,17 @@ SAMPLE = 1000  # rows of each file that are looked at when it is opened
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the table: where it comes from, what its columns are, how its times are read."""
+    """One file of the table: where it comes from, what its columns are, how its times are read, its first rows."""
 
     source: Source
     columns: Columns
-    clock: Clock
+    form: TimeFormat
+    head: Batch | None  # None: it holds no rows
+
+
+def read_head(source: Source, columns: Columns) -> Batch | None:
+    """The first rows, read once for all who want to look at them."""
+    return next((batch for batch in source.batches(columns, SAMPLE) if len(batch.row)), None)
 
 
 def settle_dates(parts: Sequence[Part], notes: list[str]) -> list[Part]:
@@ -27,9 +33,11 @@ def settle_dates(parts: Sequence[Part], notes: list[str]) -> list[Part]:
     orders: list[str | None] = []
     undecided: list[int] = []
     for position, part in enumerate(parts):
-        clock, order = part.clock, part.clock.order
-        if clock.order is None and clock.pattern is None and _slashed(part):
-            seen = [evidence(batch.data[part.columns.time.split("+")[0]]) for batch in _dates(part, CHUNK)]
+        order, date = part.form.order, part.columns.time.split("+")[0]
+        slashed = part.head is not None and evidence(part.head.data[date])[0]  # do the first look like 3/4/2023?
+        if order is None and part.form.pattern is None and slashed:
+            dates = part.source.batches(replace(part.columns, time=date), CHUNK, [date])
+            seen = [evidence(batch.data[date]) for batch in dates]
             day, month = any(s[1] for s in seen), any(s[2] for s in seen)
             order = "dayfirst" if day and not month else "monthfirst" if month and not day else None
             if day and month:
@@ -44,22 +52,4 @@ def settle_dates(parts: Sequence[Part], notes: list[str]) -> list[Part]:
         raise SolidError(f"dates of {parts[undecided[0]].source.name} are ambiguous: {AMBIGUOUS}")
     for position in undecided:
         orders[position] = next(iter(known))
-    return [replace(part, clock=replace(part.clock, order=order)) for part, order in zip(parts, orders, strict=True)]
-
-
-def _dates(part: Part, rows: int) -> Iterator[Batch]:
-    names = part.columns.time.split("+")[:1]
-    yield from part.source.batches(replace(part.columns, time=names[0]), rows, names)
-
-
-def _slashed(part: Part) -> bool:
-    """Do the first dates look like 3/4/2023?"""
-    return any(evidence(batch.data[part.columns.time.split("+")[0]])[0] for batch in first(_dates(part, SAMPLE)))
-
-
-def first(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The first batch that holds rows."""
-    for batch in batches:
-        if len(batch.row):
-            yield batch
-            return
+    return [replace(part, form=replace(part.form, order=order)) for part, order in zip(parts, orders, strict=True)]

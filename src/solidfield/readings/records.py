@@ -6,11 +6,16 @@ A source (one file, or one object in memory) hands out raw batches: named column
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+
+from ..disk import atomic, refuse_existing
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,19 @@ class Rows:
         return Rows(file, row, time, y, x, self.values[keep], sensor, error)
 
 
+NONE = np.zeros(0)
+NO_ROWS = Rows(
+    file=NONE.astype(np.int32),
+    row=NONE.astype(np.int64),
+    time=NONE.astype("M8[ns]"),
+    y=NONE,
+    x=NONE,
+    values=NONE[:, None],
+    sensor=None,
+    error=None,
+)
+
+
 @dataclass(frozen=True)
 class Refused:
     """One field that could not be used: where it stands, what it says, why it was refused."""
@@ -63,6 +81,19 @@ class Refused:
     column: str
     text: str
     reason: str
+
+
+@contextmanager
+def refusal_file(path: Path | None) -> Iterator[Callable[[Refused], None]]:
+    """A CSV file of refusals that appears when the pass is over; without a path, nothing."""
+    if path is None:
+        yield lambda one: None
+        return
+    refuse_existing(path)
+    with atomic(path) as part, open(part, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [column.name for column in fields(Refused)])
+        writer.writeheader()
+        yield lambda one: writer.writerow(asdict(one))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .records import Batch, Columns, Refused, Rows
-from .times import Clock, to_utc
+from .times import TimeFormat, to_utc
 
 SWAPPED = "latitude outside -90 .. 90 that would be right as a longitude: swap them with --columns y=NAME,x=NAME"
 
@@ -25,7 +25,7 @@ MIXED = "longitudes of 0 .. 360 are mixed with negative ones: do both mean the s
 def to_rows(
     batch: Batch,
     columns: Columns,
-    clock: Clock,
+    form: TimeFormat,
     geographic: bool,
     file: int,  # position of the file in the table
     name: str,  # of the file
@@ -54,7 +54,7 @@ def to_rows(
             refuse(bad, column, np.where(missing, "missing", reasons))
         return numbers, bad
 
-    time, why = to_utc(_time(batch, columns), clock)
+    time, why = to_utc(time_column(batch, columns), form)
     if why is not None:
         refuse(np.isnat(time), columns.time, why)
     y, bad_y = number(columns.y, needed=True)
@@ -122,7 +122,7 @@ def _longitudes(x: np.ndarray, note: Callable[[str], None]) -> np.ndarray:
     return np.where(east, x - 360.0, x)
 
 
-def _time(batch: Batch, columns: Columns) -> Any:
+def time_column(batch: Batch, columns: Columns) -> Any:
     """The column of times; of two, the date and the time of day joined by a space."""
     parts = [batch.data[name] for name in columns.time.split("+")]
     if len(parts) == 1:

@@ -9,8 +9,9 @@ the way (a time zone, a longitude convention, decimal commas) stands in `notes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,24 @@ import xarray as xr
 
 from ..clock import zone
 from ..errors import SolidError
-from .arrays import ArraySource, Lattice
+from ..grid import Grid
+from .arrays import ArraySource
 from .columnar import FrameSource, ParquetSource
 from .columns import find_columns, geographic, label, split_units
 from .csvfile import CsvSource
-from .parts import CHUNK, SAMPLE, Part, first, settle_dates
-from .records import Batch, Columns, Header, Refused, Rows, Source
-from .rows import EAST, MIXED, SWAPPED, WEST, to_rows
-from .times import find_clock
+from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
+from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
+from .rows import EAST, MIXED, SWAPPED, WEST, time_column, to_rows
+from .times import find_format, to_utc
 
 __all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
 
-TEXT = (".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz")
-SUFFIXES = (*TEXT, ".parquet", ".nc", ".nc4", ".cdf", ".zarr")
+# A new kind of file: a class that is a `Source` (records.py), and its endings here.
+OPENERS: dict[str, Callable[[Path], Source]] = {
+    **dict.fromkeys((".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz"), CsvSource),
+    ".parquet": ParquetSource,
+    **dict.fromkeys((".nc", ".nc4", ".cdf", ".zarr"), ArraySource.open),
+}
 
 
 class Table:
@@ -46,7 +52,9 @@ class Table:
         self.variables = tuple(variables)
         self.units = tuple(units)
         self.geographic = geographic(self.columns, parts[0].source.headers)
-        self.lattice: Lattice | None = getattr(parts[0].source, "lattice", None) if len(parts) == 1 else None
+        alone = parts[0].source if len(parts) == 1 else None
+        self.lattice: Grid | None = getattr(alone, "lattice", None)  # the cells of a gridded array
+        self.every: int | None = getattr(alone, "every", None)  # ns: its time step
         self._notes = dict.fromkeys(notes)
         self._at = 0
 
@@ -67,9 +75,21 @@ class Table:
             self._at = position
             columns = part.columns if sensors else replace(part.columns, sensor=None)
             for batch in part.source.batches(columns, rows):
-                yield to_rows(batch, columns, part.clock, self.geographic, position, part.source.name, self._note)
+                yield to_rows(batch, columns, part.form, self.geographic, position, part.source.name, self.note)
 
-    def _note(self, text: str) -> None:
+    @cached_property
+    def sample(self) -> Rows:
+        """The first rows, of the first file that has any."""
+        for position, part in enumerate(self.parts):
+            if part.head is not None:
+                name = part.source.name
+                rows, _ = to_rows(part.head, part.columns, part.form, self.geographic, position, name, self.note)
+                if len(rows):
+                    return rows
+        return next((rows for rows, _ in self.chunks(SAMPLE) if len(rows)), NO_ROWS)
+
+    def note(self, text: str) -> None:
+        """Take down a doubt in plain words, once."""
         self._notes.setdefault(text)
 
 
@@ -87,13 +107,13 @@ def open_table(
     that of times without an offset, `units` are those of the values (one, or one for each, comma-separated), `dates`
     is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M".
     """
-    clock = find_clock(timezone, dates)
+    form = find_format(timezone, dates)
     sources, notes = open_sources(source, columns)
     parts = []
-    for one in sources:
-        found = find_columns(one.headers, columns, one.name)
-        says_utc = clock.zone is None and split_units(found.time)[1].upper() in ("UTC", "GMT")  # "time (UTC)"
-        parts.append(Part(one, found, replace(clock, zone=zone("UTC")) if says_utc else clock))
+    for one, found in sources:
+        says_utc = form.zone is None and split_units(found.time)[1].upper() in ("UTC", "GMT")  # "time (UTC)"
+        own = replace(form, zone=zone("UTC")) if says_utc else form
+        parts.append(Part(one, found, own, read_head(one, found)))
         notes += one.notes
     variables = _variables(parts[0].columns)
     parts = [_in_order(part, variables, parts[0].source.name) for part in parts]
@@ -103,50 +123,50 @@ def open_table(
     return table
 
 
-def open_sources(source: Any, columns: Mapping[str, str] | None) -> tuple[list[Source], list[str]]:
+Found = tuple[Source, Columns]
+
+
+def open_sources(source: Any, columns: Mapping[str, str] | None) -> tuple[list[Found], list[str]]:
     """The files or objects behind what the user gave; of a folder or a glob, those that are tables of readings."""
     if isinstance(source, pd.DataFrame):
-        return [FrameSource(source)], []
+        return [_with_columns(FrameSource(source), columns)], []
     if isinstance(source, (xr.Dataset, xr.DataArray)):
-        return [ArraySource(source)], []
+        return [_with_columns(ArraySource(source), columns)], []
     if isinstance(source, (str, Path)):
         path = Path(source)
         if path.is_dir() and path.suffix != ".zarr":
-            return _sift(sorted(p for p in path.iterdir() if _suffix(p) in SUFFIXES), str(path), columns)
+            return _sift(sorted(p for p in path.iterdir() if _suffix(p) in OPENERS), str(path), columns)
         if not path.exists() and any(sign in str(path) for sign in "*?["):
             return _sift(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))), str(path), columns)
-        return [open_file(path)], []
+        return [_with_columns(open_file(path), columns)], []
     paths = list(source)
     if not paths:
         raise SolidError("no file of readings given")
-    return [open_file(Path(path)) for path in paths], []
+    return [_with_columns(open_file(Path(path)), columns) for path in paths], []
+
+
+def _with_columns(source: Source, columns: Mapping[str, str] | None) -> Found:
+    return source, find_columns(source.headers, columns, source.name)
 
 
 def open_file(path: Path) -> Source:
     if not path.exists():
         raise SolidError(f"there is no file {path}; check the path")
-    suffix = _suffix(path)
-    if suffix == ".parquet":
-        return ParquetSource(path)
-    if suffix in (".nc", ".nc4", ".cdf", ".zarr"):
-        return ArraySource.open(path)
-    if suffix in TEXT:
-        return CsvSource(path)
-    raise SolidError(f"cannot tell what {path} is by its name; end it in {', '.join(SUFFIXES)}")
+    if _suffix(path) not in OPENERS:
+        raise SolidError(f"cannot tell what {path} is by its name; end it in {', '.join(OPENERS)}")
+    return OPENERS[_suffix(path)](path)
 
 
 def _suffix(path: Path) -> str:
     return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
-def _sift(paths: Sequence[Path], where: str, columns: Mapping[str, str] | None) -> tuple[list[Source], list[str]]:
-    kept: list[Source] = []
+def _sift(paths: Sequence[Path], where: str, columns: Mapping[str, str] | None) -> tuple[list[Found], list[str]]:
+    kept: list[Found] = []
     notes: list[str] = []
     for path in paths:
         try:
-            one = open_file(path)
-            find_columns(one.headers, columns, one.name)
-            kept.append(one)
+            kept.append(_with_columns(open_file(path), columns))
         except SolidError as error:
             notes.append(f"{path.name} is left out: {str(error).removeprefix(f'{path}: ')}")
     if not kept:
@@ -191,21 +211,21 @@ def find_units(part: Part, given: str | None) -> tuple[str, ...]:
 def inspect(table: Table) -> None:
     """What the first rows tell: an assumed time zone is noted, a table with swapped coordinates refused."""
     for part in table.parts:
-        for batch in first(part.source.batches(part.columns, SAMPLE)):
-            rows, refused = to_rows(batch, part.columns, part.clock, table.geographic, 0, part.source.name, table._note)
-            swapped = sum(entry.reason == SWAPPED for entry in refused)
-            if swapped and 2 * swapped > len(batch.row):
-                raise SolidError(
-                    f"{part.source.name}: '{part.columns.y}' holds longitudes and '{part.columns.x}' latitudes; "
-                    f"swap them with --columns y={part.columns.x},x={part.columns.y}"
-                )
-            if part.clock.zone is None and len(rows) and not table.lattice and _shifts(batch, part):
-                table._note("times without an offset are taken as UTC; if they are local, name the zone (--timezone)")
+        if part.head is None:
+            continue
+        rows, refused = to_rows(part.head, part.columns, part.form, table.geographic, 0, part.source.name, table.note)
+        swapped = sum(entry.reason == SWAPPED for entry in refused)
+        if swapped and 2 * swapped > len(part.head.row):
+            raise SolidError(
+                f"{part.source.name}: '{part.columns.y}' holds longitudes and '{part.columns.x}' latitudes; "
+                f"swap them with --columns y={part.columns.x},x={part.columns.y}"
+            )
+        if part.form.zone is None and len(rows) and not table.lattice and _shifts(part.head, part):
+            table.note("times without an offset are taken as UTC; if they are local, name the zone (--timezone)")
 
 
 def _shifts(batch: Batch, part: Part) -> bool:
     """Would naming a time zone change these times? Then they have no offset of their own."""
-    other = replace(part.clock, zone=zone("+01:00"))
-    columns = part.columns
-    once, again = (to_rows(batch, columns, c, False, 0, "", lambda _: None)[0].time for c in (part.clock, other))
-    return not np.array_equal(once, again)
+    column = time_column(batch, part.columns)
+    once, again = (to_utc(column, form)[0] for form in (part.form, replace(part.form, zone=zone("+01:00"))))
+    return not np.array_equal(once, again, equal_nan=True)

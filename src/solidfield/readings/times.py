@@ -28,11 +28,11 @@ YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{2})[-/.](\d{2})" + CLOCK)
 YEAR_LAST = re.compile(r"(\d{2})[-/.](\d{2})[-/.](\d{4})" + CLOCK)
 SLASHED = re.compile(r"\s*(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})\b[ ,T]*(.*?)\s*")
 HALF_DAY = re.compile(r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?\s*([AaPp])\.?[Mm]\.?")
-OFFSET = r"[T ]\s*\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"  # a sign behind the clock, not the one between year and month
+OFFSET = r"[T ]\s*\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"  # a sign behind the hour, not between year and month
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeFormat:
     """How the times of one file are to be read."""
 
     zone: tzinfo | None = None  # of times without an offset; None = assumed UTC
@@ -40,17 +40,17 @@ class Clock:
     pattern: str | None = None  # the user's strptime pattern, alone
 
 
-def find_clock(timezone_name: str | None, dates: str | None) -> Clock:
+def find_format(timezone_name: str | None, dates: str | None) -> TimeFormat:
     order = dates if dates in ("dayfirst", "monthfirst") else None
     if dates is not None and order is None and "%" not in dates:
         raise SolidError(f"no date format '{dates}'; give dayfirst, monthfirst or a pattern like %d.%m.%Y %H:%M")
-    return Clock(None if timezone_name is None else zone(timezone_name), order, dates if order is None else None)
+    return TimeFormat(None if timezone_name is None else zone(timezone_name), order, dates if order is None else None)
 
 
 Times = tuple[np.ndarray, np.ndarray | None]  # (n,) datetime64[ns] in UTC, NaT where refused; (n,) objects: "" or why
 
 
-def to_utc(column: Any, clock: Clock) -> Times:
+def to_utc(column: Any, form: TimeFormat) -> Times:
     """UTC instants and the reasons of those that are none; no reasons where all are sound."""
     if not isinstance(column, (pd.Series, np.ndarray)):
         column = pd.Series(column)
@@ -58,15 +58,15 @@ def to_utc(column: Any, clock: Clock) -> Times:
     if isinstance(dtype, pd.DatetimeTZDtype):
         return _aware(pd.Series(column))
     if dtype.kind == "M":
-        return _local(np.asarray(column).astype("datetime64[ns]"), clock)
+        return _local(np.asarray(column).astype("datetime64[ns]"), form)
     if dtype.kind in "iuf":
-        return _numbers(np.asarray(column, dtype=np.float64), clock)
+        return _numbers(np.asarray(column, dtype=np.float64), form)
     if dtype.kind == "S":  # fields of one length, as bytes of the file
-        fast = None if clock.pattern else _fixed(column, clock)
+        fast = None if form.pattern else _fixed(column, form)
         if fast is not None:
             return fast
         column = pd.Series(np.char.decode(column, "utf-8", "backslashreplace"))
-    return _texts(pd.Series(column), clock)
+    return _texts(pd.Series(column), form)
 
 
 def _sound(times: np.ndarray, reason: str = NO_TIME) -> Times:
@@ -83,18 +83,18 @@ def _aware(column: pd.Series) -> Times:
     return _sound(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().astype("datetime64[ns]"))
 
 
-def _local(times: np.ndarray, clock: Clock) -> Times:
+def _local(times: np.ndarray, form: TimeFormat) -> Times:
     """Local clock time to UTC."""
-    if clock.zone is None or clock.zone == timezone.utc:  # noqa: UP017
+    if form.zone is None or form.zone == timezone.utc:  # noqa: UP017
         return _sound(times)
-    if isinstance(clock.zone, timezone):
-        return _sound(times - np.timedelta64(clock.zone.utcoffset(None), "ns"))
-    aware = pd.DatetimeIndex(times).tz_localize(clock.zone, ambiguous="NaT", nonexistent="NaT")
+    if isinstance(form.zone, timezone):
+        return _sound(times - np.timedelta64(form.zone.utcoffset(None), "ns"))
+    aware = pd.DatetimeIndex(times).tz_localize(form.zone, ambiguous="NaT", nonexistent="NaT")
     utc = aware.tz_convert("UTC").tz_localize(None).to_numpy().astype("datetime64[ns]")
     return utc, np.where(np.isnat(times), NO_TIME, np.where(np.isnat(utc), TWICE, "")).astype(object)
 
 
-def _numbers(numbers: np.ndarray, clock: Clock) -> Times:
+def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
     """Epochs are instants; 20230115, 202301150500 and 20230115050000 are local dates, told apart by their size."""
     times = np.full(len(numbers), np.datetime64("NaT", "ns"))
     reasons = np.full(len(numbers), "a number that is no time (seconds since 1970, or YYYYMMDD)", dtype=object)
@@ -109,16 +109,16 @@ def _numbers(numbers: np.ndarray, clock: Clock) -> Times:
             digits = pd.Series(numbers[here].astype(np.int64)).astype(str)
             pattern = "%Y%m%d%H%M%S"[: {8: 6, 12: 10, 14: 12}[len(digits.iloc[0])]]
             dates = pd.to_datetime(digits, format=pattern, errors="coerce").to_numpy().astype("datetime64[ns]")
-            _put(times, reasons, here, _local(dates, clock))
+            _put(times, reasons, here, _local(dates, form))
     return times, reasons
 
 
-def _fixed(fields: np.ndarray, clock: Clock) -> Times | None:
+def _fixed(fields: np.ndarray, form: TimeFormat) -> Times | None:
     """All rows of one width and one template, by digits; None where any row is anything else."""
     chars = fields.view(np.uint8).reshape(len(fields), fields.dtype.itemsize)  # (n, L)
     first = bytes(chars[0]).decode("latin-1")
     found = YEAR_FIRST.fullmatch(first)
-    order = "yearfirst" if found else clock.order
+    order = "yearfirst" if found else form.order
     found = found or (YEAR_LAST.fullmatch(first) if order else None)
     if not found:
         return None
@@ -150,7 +150,7 @@ def _fixed(fields: np.ndarray, clock: Clock) -> Times | None:
     digits = len(found[7] or "")
     times = (seconds * 10**9 + fraction * 10 ** (9 - digits)).view("datetime64[ns]")
     if not found[8]:
-        return _local(times, clock)
+        return _local(times, form)
     at = found.start(8)
     if found[8] == "Z":
         return times, None
@@ -159,49 +159,47 @@ def _fixed(fields: np.ndarray, clock: Clock) -> Times | None:
     return (times - shift if found[8][0] == "+" else times + shift), None
 
 
-def _texts(texts: pd.Series, clock: Clock) -> Times:
+def _texts(texts: pd.Series, form: TimeFormat) -> Times:
     """Text by text, each distinct one once."""
     codes, distinct = pd.factorize(texts)  # missing ones have code -1
     words = pd.Series(np.append(np.asarray(distinct, dtype=object), ""), dtype=object).astype(str).str.strip()
     times, reasons = np.empty(len(words), "datetime64[ns]"), np.full(len(words), "", dtype=object)
-    _put(
-        times, reasons, np.ones(len(words), bool), _pattern(words, clock) if clock.pattern else _distinct(words, clock)
-    )
+    _put(times, reasons, np.ones(len(words), bool), _pattern(words, form) if form.pattern else _distinct(words, form))
     times[-1], reasons[-1] = np.datetime64("NaT"), "no time"
     return times[codes], reasons[codes]
 
 
-def _pattern(words: pd.Series, clock: Clock) -> Times:
-    parsed = pd.to_datetime(words, format=clock.pattern, errors="coerce", utc="%z" in (clock.pattern or ""))
+def _pattern(words: pd.Series, form: TimeFormat) -> Times:
+    parsed = pd.to_datetime(words, format=form.pattern, errors="coerce", utc="%z" in (form.pattern or ""))
     if isinstance(parsed.dtype, pd.DatetimeTZDtype):
         return _aware(parsed)
-    return _local(parsed.to_numpy().astype("datetime64[ns]"), clock)
+    return _local(parsed.to_numpy().astype("datetime64[ns]"), form)
 
 
-def _distinct(words: pd.Series, clock: Clock) -> Times:
+def _distinct(words: pd.Series, form: TimeFormat) -> Times:
     times = np.full(len(words), np.datetime64("NaT", "ns"))
     reasons = np.full(len(words), NO_TIME, dtype=object)
     words = words.str.replace(r"\s*(?:UTC|GMT)$", "Z", regex=True)
     number = words.str.fullmatch(r"\d+(\.\d*)?").to_numpy(dtype=bool)
     if number.any():
-        _put(times, reasons, number, _numbers(words[number].astype(float).to_numpy(), clock))
+        _put(times, reasons, number, _numbers(words[number].astype(float).to_numpy(), form))
     slashed = np.flatnonzero(~number & words.str.fullmatch(SLASHED.pattern).to_numpy(dtype=bool))
     rest = np.flatnonzero(~number & words.str.match(r"\d{4}").to_numpy(dtype=bool))
     for i in slashed:
-        words.iloc[i], reasons[i] = _year_first(words.iloc[i], clock.order)
+        words.iloc[i], reasons[i] = _year_first(words.iloc[i], form.order)
     dated = np.union1d(rest, slashed[[reasons[i] == "" for i in slashed]] if len(slashed) else slashed)
     dated = dated.astype(int)
     if len(dated):
-        _put(times, reasons, dated, _iso(words.iloc[dated], clock))
+        _put(times, reasons, dated, _iso(words.iloc[dated], form))
     return times, reasons
 
 
-def _iso(words: pd.Series, clock: Clock) -> Times:
+def _iso(words: pd.Series, form: TimeFormat) -> Times:
     parsed = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
     times, reasons = np.empty(len(words), "datetime64[ns]"), np.full(len(words), "", dtype=object)
     _put(times, reasons, np.ones(len(words), bool), _aware(parsed))
     local = ~words.str.contains(OFFSET, regex=True).to_numpy(dtype=bool)
-    _put(times, reasons, local, _local(times[local], clock))
+    _put(times, reasons, local, _local(times[local], form))
     return times, reasons
 
 

@@ -19,11 +19,10 @@ import pandas as pd
 
 from ..clock import from_seconds, local
 from ..errors import SolidError
-from ..grid import Grid
+from ..grid import DEGREE, Grid
 from ..keys import evenly
 from ..pairs.holdout import FIRST_DAY
 from ..pairs.store import PairStore
-from ..readings.cells import DEGREE
 from ..theory.distance import distances_to_sensor
 
 CHUNK = 256  # examples whose masks are spread over the grid at a time

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..clock import Clock
 from ..disk import read_json, read_tensors
 from ..errors import SolidError
 from ..forecast import Forecaster, Spec
@@ -48,6 +49,12 @@ class RunRecord:
     def step(self) -> float:
         """Time between two leads: seconds where times are instants."""
         return float(self.info["data"]["step"])
+
+    @property
+    def clock(self) -> Clock | None:
+        """When its frames are; None where times are a simulation's own."""
+        plain = self.info["data"].get("clock")
+        return Clock.from_dict({"every_ns": round(self.step * 1e9), **plain}) if plain else None
 
     @classmethod
     def open(cls, path: Path | str) -> Self:

@@ -17,15 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...clock import Clock, span
+from ...grid import DEGREE, Grid
 from ...keys import evenly
-from ..cells import DEGREE, Cells, parse_every, plan_cells, plan_ticks
-from .places import Places
+from ..layout import endless_grid
+from .locations import Places
 from .reservoir import DAY, Kept
 
-STEPS = ("1min", "2min", "5min", "10min", "15min", "30min", "1h", "2h", "3h", "6h", "12h", "1d", "7d")
+WORDS = ("1min", "2min", "5min", "10min", "15min", "30min", "1h", "2h", "3h", "6h", "12h", "1d", "7d")
+STEPS = {word: round(span(word) * 1e9) for word in WORDS}  # ns
 SIDES = (16, 32, 64)  # cells along the longer side, where coordinates are not on a lattice
 LEAST_SHARE = 0.03  # of the cells a frame should see
-LEAST_FILLED = 0.5  # of the time steps that should hold a reading
 PAIRS = (500, 5000)  # below the first, do not expect to beat kriging; above the second, networks have room
 FRAMES = 200  # whose readings are correlated
 READINGS = 300  # of a frame that are correlated at most
@@ -96,30 +98,29 @@ def _round(size: float) -> float:
     return float(f"{min((1, 2, 5, 10), key=lambda d: abs(np.log(d * power / size))) * power:.3g}")
 
 
-def steps_to_try(interval: float, span: int) -> list[str]:
+def steps_to_try(interval: float, length: int) -> list[str]:
     """The usual interval rounded up, and two longer steps that still leave some frames."""
-    wanted = [step for step in STEPS if parse_every(step) >= 0.9 * interval] or [STEPS[-1]]
-    return [step for step in wanted[:3] if step == wanted[0] or span >= 20 * parse_every(step)]
+    wanted = [word for word, step in STEPS.items() if step >= 0.9 * interval] or [WORDS[-1]]
+    return [word for word in wanted[:3] if word == wanted[0] or length >= 20 * STEPS[word]]
 
 
 def slots(
     here: Kept, cell: str, every: str, places: Places, geographic: bool
-) -> tuple[np.ndarray, np.ndarray, Cells]:  # (n,) frame, (n,) cell, and the cells of the box
+) -> tuple[np.ndarray, np.ndarray, Grid]:  # (n,) frame, (n,) cell, and the cells of the box
     """Where `solid grid` would put these readings."""
     south, west, north, east = places.box
-    endless = plan_cells(cell, geographic, None, places.box, (places.y[~places.far], places.x[~places.far]))
+    endless = endless_grid(cell, geographic, places.box, (places.y[~places.far], places.x[~places.far]))
     (low, high), (left, right) = endless.index(np.array([south, north]), np.array([west, east]))
     shape = (int(high - low) + 1, int(right - left) + 1)
     row, column = endless.index(here.y, here.x)
-    ticks = plan_ticks(parse_every(every), "floor", here.time[:: max(1, len(here) // 1000)])
+    clock = Clock.fitted(STEPS[every], "floor", here.time[:: max(1, len(here) // 1000)])
     flat = (row - low) * shape[1] + column - left
-    return ticks.index(here.time), flat, endless.part((int(low), int(left)), shape)
+    return clock.index(here.time), flat, endless.part((int(low), int(left)), shape)
 
 
 def observed(here: Kept, cell: str, every: str, places: Places, geographic: bool) -> Candidate:
     frame, flat, grid = slots(here, cell, every, places, geographic)
-    assert grid.shape is not None
-    cells = grid.shape[0] * grid.shape[1]
+    cells = grid.cells
     slot = np.unique((frame - frame.min()) * cells + flat)  # sorted by frame, then cell
     at, where = slot // cells, slot % cells
     filled, per = np.unique(at, return_counts=True)
@@ -129,9 +130,9 @@ def observed(here: Kept, cell: str, every: str, places: Places, geographic: bool
     return Candidate(
         cell,
         every,
-        grid.step,
+        grid.spacing,
         grid.shape,
-        _frames(filled, parse_every(every), here.share),
+        _frames(filled, STEPS[every], here.share),
         len(filled),
         float(per.sum() / (len(filled) * cells)),
         int(pairs.sum()),
@@ -151,7 +152,7 @@ def choose(table: tuple[Candidate, ...]) -> tuple[Candidate, str] | None:
     """The finest cells, and of these the shortest step, that are seen often enough; else the least bad."""
     if not table:
         return None
-    for candidate in sorted(table, key=lambda c: (-c.cells, parse_every(c.every))):
+    for candidate in sorted(table, key=lambda c: (-c.cells, STEPS[c.every])):
         if not _lacks(candidate):
             return candidate, (
                 f"the finest cells and the shortest step for which a frame sees at least {100 * LEAST_SHARE:.0f} % of "

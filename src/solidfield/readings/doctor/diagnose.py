@@ -1,7 +1,7 @@
 """The data doctor: one pass over a table of readings, at constant memory, and a frank report.
 
 Rows, refusals, ranges and impossible values are counted over every row. What needs whole stretches of time
-(duplicates, gaps, stuck sensors, clocks, coverage) is judged on the rows kept (`kept.py`): all of them up to some
+(duplicates, gaps, stuck sensors, clocks, coverage) is judged on the rows kept (`reservoir.py`): all of them up to some
 millions, whole days beyond; `kept_share` says which.
 """
 
@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from ..records import Refused
+from ..records import Refused, refusal_file
 from ..rows import MIXED
 from ..table import Table
 from . import groups, series
-from .clocks import clocks
+from .counts import Counts
 from .coverage import Candidate, candidates, choose, common
 from .findings import SEVERITIES, Finding, Scene
+from .locations import Places, misplaced, places_of
 from .outlook import outlook
-from .places import Places, misplaced, places_of
 from .reservoir import NUMBERS, Keeper, Kept
-from .watch import Watch, writing_refusals
+from .time_shifts import time_shifts
 
 
 @dataclass(frozen=True)
@@ -98,30 +98,30 @@ def diagnose(
     progress: Callable[[int], None] | None = None,  # rows so far
 ) -> Diagnosis:
     """Read the table once and say what is wrong with it, how to grid it, and what can be learned from it."""
-    watch = Watch(table, Keeper(numbers, table.geographic))
-    with writing_refusals(refused) as write:
+    counts = Counts(table, Keeper(numbers, table.geographic))
+    with refusal_file(refused) as write:
         for chunk, refusals in table.chunks(rows):
-            watch.add(chunk)
-            watch.refuse(refusals, write)
+            counts.add(chunk)
+            counts.refuse(refusals, write)
             if progress is not None:
-                progress(watch.rows)
-    return _conclude(watch)
+                progress(counts.rows)
+    return _conclude(counts)
 
 
-def _conclude(watch: Watch) -> Diagnosis:
-    table, kept = watch.table, watch.keeper.result()
+def _conclude(counts: Counts) -> Diagnosis:
+    table, kept = counts.table, counts.keeper.result()
     variables, units = tuple(table.variables), tuple(table.units)
-    places = places_of(kept.y, kept.x, watch.keeper.size)
-    identity = _identity(watch, kept, places)
-    scene = Scene(kept, watch.files, variables, units, table.geographic, identity, watch.keeper.names)
+    places = places_of(kept.y, kept.x, counts.keeper.size)
+    identity = _identity(counts, kept, places)
+    scene = Scene(kept, counts.files, variables, units, table.geographic, identity, counts.keeper.names)
     steps = series.steps_of(kept)
     usual = steps.interval[np.isfinite(steps.interval)]
     interval = float(np.median(usual)) if len(usual) and identity != "none" else _between(kept)
-    found = watch.findings() + _notes(watch, scene)
+    found = counts.findings() + _notes(counts, scene)
     found += misplaced(scene, places) + series.duplicates(scene) + series.gaps(scene, steps)
     if identity != "none":
         found += series.stuck(scene, steps) + series.jumps(scene, steps)
-    found += groups.outliers(scene) + groups.unit_slips(scene) + groups.unit_doubts(scene) + clocks(scene)
+    found += groups.outliers(scene) + groups.unit_slips(scene) + groups.unit_doubts(scene) + time_shifts(scene)
     table_of = candidates(kept, places, interval, table.geographic) if np.isfinite(interval) else ()
     picked = choose(table_of)
     chosen, reason = picked if picked else (None, "too few readings to suggest a grid")
@@ -129,14 +129,14 @@ def _conclude(watch: Watch) -> Diagnosis:
     if chosen is not None:
         shared = common(kept, places, chosen, table.geographic)
         lines = outlook(chosen, shared, kept.share, table.geographic)
-    first, last = ("", "") if watch.span is None else (f"{end.astype('datetime64[s]')}Z" for end in watch.span)
+    first, last = ("", "") if counts.span is None else (f"{end.astype('datetime64[s]')}Z" for end in counts.span)
     return Diagnosis(
         str(table.name),
-        watch.files,
-        watch.rows,
-        sum(watch.reasons.values()),
-        dict(watch.reasons.most_common()),
-        tuple(watch.refused),
+        counts.files,
+        counts.rows,
+        sum(counts.reasons.values()),
+        dict(counts.reasons.most_common()),
+        tuple(counts.refused),
         tuple(table.notes),
         first,
         last,
@@ -147,7 +147,7 @@ def _conclude(watch: Watch) -> Diagnosis:
         len(places.count),
         interval / 1e9 if np.isfinite(interval) else None,
         kept.share,
-        _statistics(watch, kept),
+        _statistics(counts, kept),
         tuple(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))),
         table_of,
         chosen,
@@ -157,11 +157,11 @@ def _conclude(watch: Watch) -> Diagnosis:
     )
 
 
-def _identity(watch: Watch, kept: Kept, places: Places) -> str:
+def _identity(counts: Counts, kept: Kept, places: Places) -> str:
     """What a series in time belongs to: a named sensor, a place that repeats, or nothing."""
-    if watch.named and 2 * len(np.unique(kept.who)) <= len(kept):
+    if counts.named and 2 * len(np.unique(kept.who)) <= len(kept):
         return "sensor"
-    return "place" if places.repeated and not watch.named else "none"
+    return "place" if places.repeated and not counts.named else "none"
 
 
 def _between(kept: Kept) -> float:
@@ -170,17 +170,17 @@ def _between(kept: Kept) -> float:
     return float(np.median(np.diff(times))) if len(times) > 1 else float("nan")
 
 
-def _notes(watch: Watch, scene: Scene) -> list[Finding]:
+def _notes(counts: Counts, scene: Scene) -> list[Finding]:
     """What the reader had to assume, and what the doctor could not look at."""
     found = []
-    if watch.rows == 0:
+    if counts.rows == 0:
         found.append(Finding("empty", "fault", "no row could be read", 0, (), "see the refusals and their reasons"))
-    if watch.rows and scene.identity == "none" and watch.named:
+    if counts.rows and scene.identity == "none" and counts.named:
         text = (
-            f"column '{watch.table.columns.sensor}' has a new name in most rows: no series in time belongs to a sensor"
+            f"column '{counts.table.columns.sensor}' has a new name in most rows: no series in time belongs to a sensor"
         )
         found.append(Finding("identity", "doubt", text, 0, (), "name the column of sensors: --columns sensor=NAME"))
-    elif watch.rows and scene.identity == "none":
+    elif counts.rows and scene.identity == "none":
         text = "sensors have no name and places hardly repeat: moving readings have no identity, so gaps, stuck and "
         text += "jumping sensors are not judged"
         found.append(Finding("identity", "note", text, 0, (), "name a column of sensors: --columns sensor=NAME"))
@@ -188,34 +188,34 @@ def _notes(watch: Watch, scene: Scene) -> list[Finding]:
         share = f"{100 * scene.kept.share:.0f} %"
         text = f"duplicates, gaps, sensors and coverage are judged on {share} of the rows, whole days"
         found.append(Finding("sampled", "note", text, len(scene.kept), (), "nothing: it keeps memory bounded"))
-    for note in watch.table.notes:
+    for note in counts.table.notes:
         if "taken as UTC" in note:
             at = scene.examples(np.arange(min(len(scene.kept), 1)))
             found.append(
-                Finding("time-zone", "doubt", note, watch.rows, at, "--timezone Asia/Kolkata or --timezone +05:30")
+                Finding("time-zone", "doubt", note, counts.rows, at, "--timezone Asia/Kolkata or --timezone +05:30")
             )
         elif note == MIXED:
             remedy = "nothing, if they do: `solid grid` brings all to -180 .. 180; else correct the column"
-            found.append(Finding("longitude", "doubt", note, watch.rows, (), remedy))
-    missing = watch.rows - watch.count
+            found.append(Finding("longitude", "doubt", note, counts.rows, (), remedy))
+    missing = counts.rows - counts.count
     for name, n in zip(scene.variables, missing.tolist(), strict=True):
         if n:
-            text = f"{name}: {n:,} of {watch.rows:,} rows hold no value"
-            severity = "fault" if n == watch.rows else "note"
+            text = f"{name}: {n:,} of {counts.rows:,} rows hold no value"
+            severity = "fault" if n == counts.rows else "note"
             found.append(Finding("missing", severity, text, n, (), "nothing: cells without a reading stay empty"))
     return found
 
 
-def _statistics(watch: Watch, kept: Kept) -> tuple[Statistics, ...]:
+def _statistics(counts: Counts, kept: Kept) -> tuple[Statistics, ...]:
     result = []
-    for v, (name, units) in enumerate(zip(watch.table.variables, watch.table.units, strict=True)):
+    for v, (name, units) in enumerate(zip(counts.table.variables, counts.table.units, strict=True)):
         value = kept.values[:, v]
         value = value[np.isfinite(value)]
         quantiles = np.quantile(value, [0.05, 0.5, 0.95]) if len(value) else np.full(3, np.nan)
-        count = int(watch.count[v])
-        ends = (watch.low[v], watch.high[v]) if count else (np.nan, np.nan)
+        count = int(counts.count[v])
+        ends = (counts.low[v], counts.high[v]) if count else (np.nan, np.nan)
         numbers = (float(x) for x in (ends[0], *quantiles, ends[1]))
-        result.append(Statistics(name, units, count, watch.rows - count, *numbers))
+        result.append(Statistics(name, units, count, counts.rows - count, *numbers))
     return tuple(result)
 
 

@@ -1,26 +1,21 @@
-"""What the doctor counts over every row while they stream by, and the file that lists every refusal."""
+"""What the doctor counts over every row while they stream by."""
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 
-from ...disk import atomic, refuse_existing
 from ..records import Refused, Rows
 from ..table import Table
 from .findings import EXAMPLES, Finding, Tally, limits_of
 from .reservoir import Keeper
 
 UNSET = np.datetime64("1971-01-01", "ns")  # clocks that lost their time count from 1970
-REFUSED = ("file", "row", "column", "text", "reason")
 
 
-class Watch:
+class Counts:
     """What is counted over every row."""
 
     def __init__(self, table: Table, keeper: Keeper):
@@ -100,16 +95,3 @@ class Watch:
         examples = tuple((one.file, one.row) for one in self.refused)
         remedy = "they are left out of the grid; --refused FILE.csv lists every one with its row, text and reason"
         return [Finding("refused", severity, f"{count:,} fields cannot be read: {most}", count, examples, remedy)]
-
-
-@contextmanager
-def writing_refusals(path: Path | None) -> Iterator[Callable[[Refused], None]]:
-    """A CSV file of refusals that appears when the pass is over; without a path, nothing."""
-    if path is None:
-        yield lambda one: None
-        return
-    refuse_existing(path)
-    with atomic(path) as part, open(part, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(REFUSED)
-        yield lambda one: writer.writerow([getattr(one, name) for name in REFUSED])

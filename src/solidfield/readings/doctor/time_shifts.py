@@ -1,4 +1,4 @@
-"""Clocks that do not fit: times off by hours, by the sun or by the other sensors.
+"""Times that are off by hours: by the sun, or by the other sensors.
 
 A temperature peaks in the afternoon and sunshine about noon, local solar time (UTC + longitude / 15). The hour at
 which a daily cycle peaks is arg sum_t (v_t - mean of its day) exp(i 2 pi hour / 24). Sensors are compared with each
@@ -24,7 +24,7 @@ SHORTEST = 2  # hours: a lag of one may be weather that moves
 COMMON = 72  # hours that a sensor and the others must share
 
 
-def clocks(scene: Scene) -> list[Finding]:
+def time_shifts(scene: Scene) -> list[Finding]:
     found = []
     for v, name in enumerate(scene.variables):
         value = scene.kept.values[:, v]
