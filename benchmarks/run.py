@@ -12,7 +12,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from solidfield.experiments.bench.record import store
+from solidfield.experiments.store import write_measured
 
 HERE = Path(__file__).parent
 BENCHMARKS = ("startup", "crps", "unet", "simulator", "sampling", "gridding", "sparse")
@@ -26,7 +26,9 @@ def main(names: list[str]) -> None:
     out = HERE.parent / "results" / "bench"
     for name in names or BENCHMARKS:
         print(f"--- {name}", flush=True)
-        store(out / f"{name}.json", f"python benchmarks/run.py {name}", 0, importlib.import_module(name).main())
+        write_measured(
+            out / f"{name}.json", f"python benchmarks/run.py {name}", 0, importlib.import_module(name).main()
+        )
         print(f"stored in results/bench/{name}.json", flush=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -13,19 +12,24 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import contract
 import solidfield.experiments.costs
+from solidfield.disk import read_json
 from solidfield.errors import SolidError
-from solidfield.experiments.bench.page import tables, write_tables
 from solidfield.experiments.costs import (
     PAPER_TABLE,
     SENSORS,
+    STORED,
     UNKNOWN_TO_TORCH,
     ensemble_cost,
     example,
     gmacs,
+    known_costs,
     pass_cost,
     survey,
     table,
 )
+from solidfield.experiments.pages import write_page
+from solidfield.experiments.studies.catalog import cells, random
+from solidfield.experiments.studies.scale import LAPTOP
 from solidfield.forecast import Forecaster, Spec
 from solidfield.grid import Grid
 from solidfield.models import MODELS, THE_NINE, build
@@ -139,17 +143,40 @@ def test_the_table_has_the_papers_columns_only_where_there_are_any():
 @pytest.mark.parametrize("name", ["models", "models-laptop"])
 def test_the_page_quotes_the_models_as_they_are(name: str, tmp_path: Path):
     """Parameters now, against those that were stored; the page, against what is stored."""
-    stored = json.loads((ROOT / "results" / f"{name}.json").read_text())["result"]
+    stored = read_json(STORED / f"{name}.json")["result"]
     spec = Spec(Grid.box(stored["grid"], stored["grid"], 1.0))
-    found = {}
-    for model in MODELS:
+    for model, cost in stored["costs"].items():
         with torch.device("meta"):
-            found[model] = build(model, spec, {"size": stored["size"]}).parameter_count()
-    again = f"store it again: solid models --size {stored['size']} --grid {stored['grid']} --out results/{name}.json"
-    assert found == {model: cost["parameters"] for model, cost in stored["costs"].items()}, again
+            found = build(model, spec, {"size": stored["size"]}).parameter_count()
+        again = f"--size {stored['size']} --grid {stored['grid']} --out {STORED / name}.json"
+        assert found == cost["parameters"], f"store it again: solid models {again}"
+        assert not math.isnan(cost["gmacs_pass"])
     page = tmp_path / "models.md"
     page.write_text((ROOT / "docs" / "models.md").read_text())
-    assert name in write_tables(page, ROOT / "results")
+    assert name in write_page(page, ROOT / "results", LAPTOP)
     assert page.read_text() == (ROOT / "docs" / "models.md").read_text(), "solid bench report docs/models.md"
-    assert len(tables(stored)[0][1]) == len(MODELS)
-    assert not math.isnan(sum(cost["gmacs_pass"] for cost in stored["costs"].values()))
+
+
+def test_stored_costs_are_shown_without_counting(monkeypatch: pytest.MonkeyPatch):
+    def counting(*_: object) -> None:
+        raise AssertionError("counted")
+
+    monkeypatch.setattr(solidfield.experiments.costs, "_surveyed", counting)
+    for name in ("models", "models-laptop"):
+        stored = read_json(STORED / f"{name}.json")["result"]
+        assert known_costs(stored["size"], stored["grid"]) == stored["costs"]
+
+
+def test_a_new_model_is_in_the_costs_and_in_the_studies_without_another_edit(monkeypatch: pytest.MonkeyPatch):
+    """Its file and its line in the list of models are enough."""
+
+    class Dummy(MODELS["unet"]):
+        name = "dummy"
+        reference = "nobody"
+
+    monkeypatch.setitem(MODELS, "dummy", Dummy)
+    found = known_costs("paper", 64)
+    assert list(found) == list(MODELS)
+    assert found["dummy"] == found["unet"] | {"reference": "nobody", "paper_parameters": None, "paper_gmacs": None}
+    column = {cell.label: cell for cell in cells("forecasting", LAPTOP) if cell.scenario == random(0.10)}
+    assert column["dummy + mask"].options == column["unet + mask"].options

@@ -7,12 +7,16 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from solidfield.engine import Engine, spread
 from solidfield.errors import SolidError
+from solidfield.experiments.cell import Place
+from solidfield.experiments.runner import chosen, run_cells
+from solidfield.experiments.store import path_of, read_result, rounded, write_result
 from solidfield.experiments.studies import measure as measuring
 from solidfield.experiments.studies.catalog import (
     DENSITIES,
@@ -26,24 +30,23 @@ from solidfield.experiments.studies.catalog import (
     random,
     twelve,
 )
-from solidfield.experiments.studies.cell import measured, path_of, read_result, rounded, write_result
+from solidfield.experiments.studies.cell import measured
 from solidfield.experiments.studies.data import pairs_of, scenes, truth_of
-from solidfield.experiments.studies.measure import last_quarter_gain, measure
-from solidfield.experiments.studies.run import chosen, run_cells
+from solidfield.experiments.studies.measure import last_quarter_gain
 from solidfield.experiments.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale
 from solidfield.models import MODELS, THE_NINE
 from solidfield.pairs.store import PairStore
 from solidfield.worlds import write_truth
 
 HERE = random(0.10)
-RESULTS = Path(__file__).parents[1] / "results" / "studies"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 @pytest.fixture(scope="session")
 def studied(tmp_path_factory):
     """Every smoke cell, run once; the work folder and the results."""
     folder = tmp_path_factory.mktemp("studies")
-    outcome = run_cells(all_cells(SMOKE), folder / "work", folder / "results", "solid bench all --scale smoke")
+    outcome = run_cells(all_cells(SMOKE), Place(folder / "work"), folder / "results", "solid bench all --scale smoke")
     return folder / "work", folder / "results", outcome
 
 
@@ -216,7 +219,7 @@ def test_the_smoke_scale_runs_every_study_and_then_finds_all_of_it(studied):
     assert outcome.failed == {}
     assert len(outcome.run) == len(every)
     assert {study for study in STUDIES if cells(study, SMOKE)} == set(STUDIES)
-    again = run_cells(every, work, results, "again")
+    again = run_cells(every, Place(work), results, "again")
     assert (again.run, again.skipped) == ((), len(every))
     assert not list((work / "running").glob("*.json"))
 
@@ -244,7 +247,7 @@ def test_a_damaged_cell_is_run_again_to_the_same_result(studied):
     before = read_result(cell, results)
     path = path_of(cell, results)
     path.write_text(path.read_text()[:-40])
-    outcome = run_cells([cell, make(SMOKE, "persistence", HERE)], work, results, "again")
+    outcome = run_cells([cell, make(SMOKE, "persistence", HERE)], Place(work), results, "again")
     assert (outcome.run, outcome.skipped) == ((cell.key,), 1)
     assert without_times(read_result(cell, results)) == without_times(before)
 
@@ -254,7 +257,7 @@ def test_an_interrupted_cell_resumes_to_the_same_bits(studied, tmp_path):
     cell = replace(make(SMOKE, fair("unet"), HERE), steps=30, rates=(1e-3, 3e-3))
     for name in ("smoke/truth.zarr", "smoke/pairs/random10-instance.zarr"):
         shutil.copytree(work / name, tmp_path / name)
-    whole = measure(cell, tmp_path, "whole")
+    whole = cell.measure(Place(tmp_path))
     shutil.rmtree(tmp_path / "smoke" / "runs")
 
     def killed(stage, done, total):
@@ -262,29 +265,33 @@ def test_an_interrupted_cell_resumes_to_the_same_bits(studied, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(cell, tmp_path, "cut short", killed)
-    assert without_times(measure(cell, tmp_path, "resumed")) == without_times(whole)
+        cell.measure(Place(tmp_path), killed)
+    assert without_times(cell.measure(Place(tmp_path))) == without_times(whole)
     assert set(whole["training"]["rates"]) == {"0.001", "0.003"}
     best = min(whole["training"]["rates"], key=lambda rate: whole["training"]["rates"][rate])
     assert whole["training"]["rate"] == float(best)
 
 
-def test_pilots_and_main_run_share_one_budget(studied, tmp_path, monkeypatch):
+def test_pilots_and_main_run_share_one_budget(tmp_path, monkeypatch):
     """Whatever the number of candidate rates, the steps add up to the cell's; a rate taken over has no pilots."""
     seen = []
+    history = {"crps": 1.0, "seconds": 30.0, "steps": 10, "best_step": 10}
+
+    def pretend(model, options, store, folder, config, *_, **__):
+        seen.append(config)
+        return SimpleNamespace(info={"history": history})
+
     monkeypatch.setattr(measuring, "_prepared", lambda *_: (None, 6.0))
-    monkeypatch.setattr(measuring, "_train", lambda cell, store, folder, config, *_: seen.append(config))
-    monkeypatch.setattr(measuring, "read_json", lambda _: {"history": {"crps": 1.0, "seconds": 30.0}})
+    monkeypatch.setattr(measuring, "trained", pretend)
     monkeypatch.setattr(measuring, "_curve", lambda _: ([], 10.0))
     cell = replace(make(SMOKE, "solid", HERE), steps=1000, rates=(1e-3, 2e-3, 3e-3))
     timed = replace(cell, steps=None, minutes=5.0)
-    for budgeted in (cell, timed, replace(timed, rates=(1e-3,))):
-        with pytest.raises(SolidError):  # nothing was trained, so there is no run to open
-            measuring.tuned(budgeted, None, tmp_path, None)
+    accounts = [measuring.tuned(one, None, tmp_path, None)[0] for one in (cell, timed, replace(timed, rates=(1e-3,)))]
     assert [config.steps for config in seen[:4]] == [80, 80, 80, 760]
     # Pilots took 30 s each, what was prepared 6.
     assert [config.minutes for config in seen[4:8]] == pytest.approx([0.4, 0.4, 0.4, 3.4])
     assert (seen[8].steps, seen[9].minutes) == (measuring.FEW_STEPS, pytest.approx(4.4))
+    assert [account["cpu_seconds_before"] for account in accounts] == [96, 96, 36]
     assert all(config.clock == "cpu" for config in seen)
 
 
@@ -292,7 +299,7 @@ def test_a_failure_is_noted_and_the_others_go_on(studied, tmp_path):
     work, _, _ = studied
     bad = replace(make(SMOKE, "solid", HERE), options={"size": "smoke", "law": "none such"}, rates=(1e-3, 2e-3))
     good = make(SMOKE, "persistence", HERE)
-    outcome = run_cells([bad, good], work, tmp_path, "test")
+    outcome = run_cells([bad, good], Place(work), tmp_path, "test")
     assert outcome.run == (good.key,)
     assert list(outcome.failed) == [bad.key]
     assert "none such" in outcome.failed[bad.key]
@@ -300,7 +307,7 @@ def test_a_failure_is_noted_and_the_others_go_on(studied, tmp_path):
 
 def test_no_cell_is_begun_after_the_budget(studied, tmp_path):
     work, _, _ = studied
-    outcome = run_cells(all_cells(SMOKE)[:3], work, tmp_path, "test", minutes=0)
+    outcome = run_cells(all_cells(SMOKE)[:3], Place(work), tmp_path, "test", minutes=0)
     assert (outcome.run, outcome.left) == ((), 3)
 
 
@@ -352,7 +359,7 @@ def test_a_dask_cluster_gives_the_same_bits(studied, tmp_path):
     cell = make(SMOKE, fair("unet"), HERE)
     for name in ("smoke/truth.zarr", "smoke/pairs/random10-instance.zarr"):
         shutil.copytree(work / name, tmp_path / "work" / name)
-    outcome = run_cells([cell], tmp_path / "work", tmp_path / "results", "test", Engine("dask"))
+    outcome = run_cells([cell], Place(tmp_path / "work"), tmp_path / "results", "test", Engine("dask"))
     assert outcome.failed == {}
     assert without_times(read_result(cell, tmp_path / "results")) == without_times(read_result(cell, results))
 

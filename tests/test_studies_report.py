@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from solidfield.errors import SolidError
-from solidfield.experiments.studies import ablation, efficiency, forecasting, paper, patterns, tuning, uncertainty
+from solidfield.experiments.pages import PLACE, write_page
+from solidfield.experiments.store import write_result
+from solidfield.experiments.studies import (
+    FIGURES,
+    PARTS,
+    ablation,
+    efficiency,
+    forecasting,
+    paper,
+    patterns,
+    tuning,
+    uncertainty,
+)
 from solidfield.experiments.studies.catalog import STUDIES, all_cells, cells, fair, make, random, twelve
-from solidfield.experiments.studies.cell import write_result
-from solidfield.experiments.studies.report import PLACE, figures, parts, write_page
 from solidfield.experiments.studies.scale import LAPTOP
 from solidfield.experiments.studies.shelf import Shelf, gap
 
@@ -114,20 +124,20 @@ def test_pages_of_the_project_are_written_from_stored_cells_and_again_to_the_sam
 
 def test_the_page_shows_every_part_and_every_figure():
     named = {match["name"] for match in PLACE.finditer((DOCS / "studies.md").read_text())}
-    assert set(parts()) - named == {"rivals"}
-    assert {f"{name}-figure" for name in figures()} <= named
+    assert set(PARTS) - named == {"rivals"}
+    assert {f"{name}-figure" for name in FIGURES} <= named
 
 
 def test_without_cells_everything_is_missing_and_nothing_is_claimed(empty):
-    for name, write in parts().items():
+    for name, write in PARTS.items():
         text = write(empty)
         assert re.search(r"missing|nothing is said|too few|0 of", text), name
-    assert all(draw(empty) is None for draw in figures().values())
+    assert all(draw(empty) is None for draw in FIGURES.values())
 
 
 def test_an_unknown_part_is_named(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("<!-- study horoscope -->\n<!-- end -->\n")
+    page.write_text("<!-- part horoscope -->\n<!-- end -->\n")
     with pytest.raises(SolidError, match="horoscope"):
         write_page(page, tmp_path, LAPTOP)
 
@@ -256,6 +266,7 @@ def test_the_papers_numbers_are_quoted_in_standard_deviations(full):
     assert row.split(" | ")[-2:] == [f"{0.0968 / paper.STD:.3f}", "1.00 |"]
 
 
-def test_every_study_has_cells_of_its_own():
-    for study in STUDIES:
-        assert cells(study, LAPTOP)
+def test_every_study_has_cells_that_no_other_has():
+    keys = {study: {cell.key for cell in cells(study, LAPTOP)} for study in STUDIES}
+    for study, own in keys.items():
+        assert own - set().union(*(keys[other] for other in STUDIES if other != study)), study

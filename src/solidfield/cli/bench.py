@@ -1,132 +1,149 @@
-"""solid bench: studies that print what they measured and store it with its provenance."""
+"""solid bench: experiments, cell by cell. What is stored is skipped, what was interrupted goes on.
+
+A verb for each entry of `experiments/registry.py`: its own options are the parameters of the function that names its
+cells, and all verbs share those of `_shared`.
+"""
 
 from __future__ import annotations
 
-import sys
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
-from ..experiments.bench.flow import run_flow
-from ..experiments.bench.gaussian import run_gaussian
-from ..experiments.bench.page import tables, write_tables
-from ..experiments.bench.record import store
-from ..experiments.studies.report import write_page
+from ..engine import Engine
+from ..errors import SolidError
+from ..experiments.cell import Cell, Experiment, Place
+from ..experiments.pages import PLACE, write_page
+from ..experiments.registry import EXPERIMENTS
+from ..experiments.runner import Outcome, State, chosen, run_cells
+from ..experiments.store import read_result, write_sheet
 from ..experiments.studies.scale import scale as scale_of
-from ..training.loop import Progress
-from . import real, show, studies
+from . import show
 
 app = typer.Typer(help="Studies: train schemes side by side, measure, store.", no_args_is_help=True)
-studies.register(app)
-real.register(app)
-
-Work = Annotated[Path, typer.Option(help="Where data and runs are kept, so that an interrupted study goes on.")]
-Out = Annotated[Path, typer.Option(help="The JSON file of results.")]
-Schemes = Annotated[str, typer.Option(help="Comma-separated; see docs/heart.md.")]
-Minutes = Annotated[float, typer.Option(help="Training budget of each scheme, wall time on this machine.")]
-Scenes = Annotated[int, typer.Option(help="Held-out scenes to judge on.")]
-Members = Annotated[int, typer.Option(help="Of each ensemble.")]
 
 
-@app.command()
-def gaussian(
-    work: Work = Path("bench/gaussian"),
-    out: Out = Path("results/gaussian.json"),
-    schemes: Schemes = "solid,solid-diffusion,solid-onepass,solid-paper,oracle",
-    lead: Annotated[list[int], typer.Option(help="0 and 1; repeatable.")] = [0, 1],  # noqa: B006
-    minutes: Minutes = 4.0,
-    trajectories: Annotated[int, typer.Option(help="Simulated; most of them train.")] = 400,
-    scenes: Scenes = 64,
-    members: Members = 100,
-    seed: int = 0,
-    figure: Annotated[Path | None, typer.Option(help="Also draw one scene into this file.")] = None,
-    json: show.JsonOption = False,
-) -> None:
-    """Every scheme against the exact posterior of the Gaussian world; 1 is perfect."""
-    with show.progress("training", "", json) as update:
-        results = run_gaussian(
-            work,
-            schemes.split(","),
-            lead,
-            minutes,
-            trajectories,
-            scenes,
-            members,
-            seed,
-            figure,
-            report=lambda name, progress: update(progress.step, progress.total, _note(name, progress)),
-        )
-    store(out, _command(), seed, results)
-    if json:
-        show.as_json(results)
+@dataclass(frozen=True)
+class Shared:
+    """The options of every verb."""
+
+    work: Annotated[Path, typer.Option(help="Where data and runs are kept, so that what was interrupted goes on.")]
+    jobs: Annotated[int, typer.Option(help="Cells side by side, one thread each.")]
+    data: Annotated[Path | None, typer.Option(help="Folder of the files; they are read, never copied.")] = None
+    results: Annotated[Path, typer.Option(help="Folder of results, one JSON a cell.")] = Path("results")
+    out: Annotated[Path | None, typer.Option(help="The list of cells that a page shows; else in results.")] = None
+    only: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Cells with this in their name; * and ? work.")
+    ] = None
+    budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin no further cell after this time.")] = (
+        None
+    )
+    engine: show.EngineOption = "here"
+    scheduler: show.SchedulerOption = None
+    figure: Annotated[Path | None, typer.Option(help="Also draw one scene into this file.")] = None
+    list_only: Annotated[bool, typer.Option("--list", help="Print the cells and whether they are stored.")] = False
+    json: show.JsonOption = False
+
+
+def _verb(experiment: Experiment) -> Callable[..., None]:
+    """A command whose options are those of the experiment and the shared ones that it has a use for."""
+    own = {
+        name: option.replace(kind=option.KEYWORD_ONLY, annotation=_option(option.annotation))
+        for name, option in inspect.signature(experiment.cells, eval_str=True).parameters.items()
+    }
+    unused = {"data"} if not experiment.reads else set()
+    unused |= {"figure"} if experiment.scene is None else set()
+    unused |= {"out"} if experiment.tables is None else set()
+    given: dict[str, Any] = {"work": Path(experiment.work), "jobs": experiment.jobs}
+    given |= {"data": inspect.Parameter.empty} if experiment.reads else {}
+    shared = [
+        option.replace(kind=option.KEYWORD_ONLY, default=given.get(name, option.default))
+        for name, option in inspect.signature(Shared, eval_str=True).parameters.items()
+        if name not in unused
+    ]
+
+    def verb(**options: Any) -> None:
+        cells = experiment.cells(**{name: options.pop(name) for name in own})
+        _run(experiment, cells, Shared(**options))
+
+    verb.__signature__ = inspect.Signature([*own.values(), *shared])  # type: ignore[attr-defined]
+    verb.__annotations__ = {}
+    return verb
+
+
+def _option(annotation: Any) -> Any:
+    """Annotated[type, help] as the command line wants it."""
+    kind, text = get_args(annotation)
+    return Annotated[kind, typer.Option(help=text)]
+
+
+for _experiment in EXPERIMENTS.values():
+    app.command(_experiment.name, help=_experiment.about)(_verb(_experiment))
+
+
+def _run(experiment: Experiment, every: Sequence[Cell], shared: Shared) -> None:
+    picked = chosen(every, shared.only)
+    if not picked:
+        raise SolidError(f"no cell of '{experiment.name}' matches '{shared.only}'; see them with --list")
+    if shared.list_only:
+        _list(picked, shared)
         return
-    _show(results, out)
+    kind = "processes" if shared.engine == "here" and shared.jobs > 1 else shared.engine
+    engine, place = Engine(kind, shared.jobs, shared.scheduler), Place(shared.work, shared.data)
+    with show.progress(experiment.name, f"{len(picked)} cells", shared.json) as update:
+
+        def report(state: State) -> None:
+            left = "" if state.seconds_left is None else f"{state.seconds_left / 60:.0f} min left  "
+            update(state.done, state.total, left + " | ".join(state.running))
+
+        outcome = run_cells(picked, place, shared.results, show.command(), engine, shared.budget, report)
+    if (sheet := picked[0].sheet) is not None:
+        write_sheet(shared.out or shared.results / f"{sheet}.json", experiment.name, picked)
+    _show(experiment, picked, outcome, shared)
+    if outcome.failed:
+        raise typer.Exit(2)
 
 
-@app.command()
-def flow(
-    work: Work = Path("bench/flow"),
-    out: Out = Path("results/flow.json"),
-    schemes: Schemes = "solid,solid-diffusion,solid-onepass,solid-paper,oracle",
-    minutes: Minutes = 10.0,
-    trajectories: Annotated[int, typer.Option(help="Simulated; most of them train.")] = 1000,
-    scenes: Scenes = 64,
-    members: Members = 100,
-    seed: int = 0,
-    share: Annotated[float, typer.Option(help="Of the training trajectories that are used.")] = 1.0,
-    json: show.JsonOption = False,
-) -> None:
-    """Schemes and simple rivals on turbulence, one step ahead, 10 % observed."""
-    with show.progress("training", "", json) as update:
-        results = run_flow(
-            work,
-            schemes.split(","),
-            minutes,
-            trajectories,
-            scenes,
-            members,
-            seed,
-            share,
-            report=lambda name, progress: update(progress.step, progress.total, _note(name, progress)),
-        )
-    store(out, _command(), seed, results)
-    if json:
-        show.as_json(results)
+def _show(experiment: Experiment, picked: Sequence[Cell], outcome: Outcome, shared: Shared) -> None:
+    stored = [result for cell in picked if (result := read_result(cell, shared.results)) is not None]
+    figure = experiment.scene(stored) if experiment.scene is not None and shared.figure is not None else None
+    if figure is not None and shared.figure is not None:
+        show.save_figure(figure, shared.figure)
+    if shared.json:
+        counts = {"run": outcome.run, "stored": outcome.skipped, "failed": outcome.failed, "left": outcome.left}
+        show.as_json(counts | ({} if experiment.tables is None else {"results": stored}))
         return
-    _show(results, out)
+    if experiment.tables is not None and stored:
+        for header, rows in experiment.tables(stored):
+            show.table(header, rows)
+            print()
+    if experiment.verdict is not None:
+        print(*experiment.verdict(stored), sep="\n\n", end="\n\n")
+    said = f"{len(outcome.run)} run, {outcome.skipped} were stored, {len(outcome.failed)} failed"
+    show.line("cells", f"{said}, {outcome.left} not begun; results in {shared.results}")
+    for key, error in outcome.failed.items():
+        show.line("failed", f"{key}: {error}")
+
+
+def _list(picked: Sequence[Cell], shared: Shared) -> None:
+    stored = {cell.key: read_result(cell, shared.results) is not None for cell in picked}
+    if shared.json:
+        show.as_json(stored)
+        return
+    show.table(("cell", "stored"), [(key, "yes" if there else "-") for key, there in stored.items()])
 
 
 @app.command()
 def report(
-    pages: Annotated[list[Path] | None, typer.Argument(help="Pages with markers; else those in docs/.")] = None,
+    pages: Annotated[list[Path] | None, typer.Argument(help="Pages with markers; else all of docs/.")] = None,
     results: Annotated[Path, typer.Option(help="Folder of stored results.")] = Path("results"),
-    scale: studies.ScaleOption = "laptop",
+    scale: Annotated[str, typer.Option(help="Of the studies: smoke, laptop or paper.")] = "laptop",
 ) -> None:
     """Write the tables, sentences and figures of pages from stored results alone."""
-    for page in pages or [Path("docs", f"{name}.md") for name in ("heart", "studies", "rivals")]:
-        for name in write_tables(page, results):
-            show.line("table", f"{name} from {results / name}.json into {page}")
-        for name in write_page(page, results / "studies", scale_of(scale)):
-            show.line("study", f"{name} from {results / 'studies'} into {page}")
-
-
-def _note(name: str, progress: Progress) -> str:
-    crps = "" if progress.crps is None else f"  validation CRPS {progress.crps:.3f}"
-    return f"{name}  loss {progress.loss:.3f}{crps}"
-
-
-def _command() -> str:
-    """The words that were typed, without the place of the work: it changes nothing, and is nobody's business."""
-    words = sys.argv[1:]
-    if "--work" in words:
-        at = words.index("--work")
-        words = words[:at] + words[at + 2 :]
-    return " ".join(["solid", *words])
-
-
-def _show(results: dict[str, Any], out: Path) -> None:
-    for header, rows in tables(results):
-        print()
-        show.table(header, rows)
-    show.line("stored", str(out))
+    for page in pages or [page for page in sorted(Path("docs").glob("*.md")) if PLACE.search(page.read_text())]:
+        for name in write_page(page, results, scale_of(scale)):
+            show.line("part", f"{name} of {page}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ SchedulerOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of
 FigureOption = Annotated[Path | None, typer.Option(help="One page of pictures: .png, .pdf or .svg.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
+PLACES = ("--data", "--work", "--results", "--out", "--figure", "--jobs", "--engine", "--scheduler", "--budget")
 LABEL = 12  # width of the first column, so that the verbs of the demo line up
 
 
@@ -74,6 +76,20 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def as_json(values: dict[str, Any]) -> None:
     print(json.dumps(values, indent=2, default=float))
+
+
+def command() -> str:
+    """The words that were typed, without what changes no result: places, and how the work was shared."""
+    words, kept = iter(sys.argv[1:]), ["solid"]
+    for word in words:
+        option, equals, _ = word.partition("=")
+        if option not in PLACES:
+            kept.append(word)
+            continue
+        if not equals:
+            next(words, None)
+        kept += ["--data", "DIR"] if option == "--data" else []
+    return " ".join(kept)
 
 
 def override(options: dict[str, Any]) -> tuple[str, ...]:

@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
+from ..disk import read_json
 from ..errors import SolidError
 from ..fields import Source
 from ..forecast import Forecaster, Spec
@@ -35,7 +37,9 @@ from ..models import MODELS, SIZES, build
 from ..models.denoising import Denoising
 from ..noise import MemberNoise, Noise
 
+STORED = Path(__file__).parent / "stored"  # counts that are shown at once, and counted again by `solid models --count`
 SENSORS = 0.05  # share of the cells that are read
+MEMBERS = 100
 Shape = Sequence[int]
 
 # The paper's Table 3 (appendix, "Compute and model size"): parameters, and "GFLOPs" per forward pass or per denoising
@@ -131,7 +135,7 @@ def pass_cost(model: Forecaster, source: Source) -> float:
     return gmacs(lambda: model.sample(one, 1, _noise(one, 1)))
 
 
-def ensemble_cost(model: Forecaster, source: Source, members: int = 100) -> float:
+def ensemble_cost(model: Forecaster, source: Source, members: int = MEMBERS) -> float:
     """GMACs of an ensemble of the first query."""
     one = source[:1]
     if isinstance(model, Denoising):
@@ -162,7 +166,7 @@ def _noise(source: Source, members: int) -> Noise:
     return MemberNoise(0, range(len(source)), range(members), source.values.device)
 
 
-def sampling_cost(model: Forecaster, source: Source, members: int = 100, repeats: int = 1) -> dict[str, float]:
+def sampling_cost(model: Forecaster, source: Source, members: int = MEMBERS, repeats: int = 1) -> dict[str, float]:
     """GMACs and seconds to draw an ensemble of the first query."""
     counted, one, times = ensemble_cost(model, source, members), source[:1], []
     with torch.no_grad():
@@ -176,12 +180,26 @@ def sampling_cost(model: Forecaster, source: Source, members: int = 100, repeats
 # ---- the table
 
 
-def survey(size: str = "paper", cells: int = 64, members: int = 100) -> dict[str, Cost]:
-    """Every model at a size, on a periodic grid of cells x cells."""
+def survey(
+    size: str = "paper", cells: int = 64, members: int = MEMBERS, names: Iterable[str] | None = None
+) -> dict[str, Cost]:
+    """Models at a size, all of them unless some are named, on a periodic grid of cells x cells."""
     if size not in SIZES:
         raise SolidError(f"no size is called '{size}'; choose one of {', '.join(SIZES)}")
     spec = Spec(Grid.box(cells, cells, 1.0))
-    return {name: _surveyed(name, spec, size, members) for name in MODELS}
+    return {name: _surveyed(name, spec, size, members) for name in (MODELS if names is None else names)}
+
+
+def known_costs(size: str, cells: int) -> dict[str, dict[str, Any]]:  # model -> its row
+    """Every model's row: as stored, or counted now where none is stored for this size and grid."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in STORED.glob("*.json"):
+        stored = read_json(path)["result"]
+        if (stored["size"], stored["grid"], stored["members"]) == (size, cells, MEMBERS):
+            found = stored["costs"]
+    missing = [name for name in MODELS if name not in found]
+    counted = {name: asdict(cost) for name, cost in survey(size, cells, names=missing).items()}
+    return {name: (found | counted)[name] for name in MODELS}
 
 
 def _surveyed(name: str, spec: Spec, size: str, members: int) -> Cost:

@@ -1,1 +1,1 @@
-"""Studies: schemes trained side by side on equal budgets and measured against what is known exactly."""
+"""Experiments on worlds that are known exactly and on real data: schemes and rivals side by side, on equal budgets."""

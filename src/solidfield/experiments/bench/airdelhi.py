@@ -15,10 +15,11 @@ AB-CD the readings of the slot before are of the judged day itself, without whic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -32,42 +33,85 @@ from ...pairs.masked import masked_pairs
 from ...pairs.store import PairStore
 from ...report import Findings
 from ...report.scoring import measure_targets
+from ...training.record import RunRecord
+from ..cell import Cell, Experiment, Note, Result
 from ..datasets.airdelhi import busiest_box, larger_part, read_airdelhi, trim
 from ..datasets.kolkata import CREDIT, read_kolkata
-from .real import Note, Task, fill, judge_readings, judged, plan
-from .real_brief import digits, in_brief, part_of
+from .brief import in_brief, tables, verdicts
+from .real import Members, Minutes, Models, RealCell, Scenes, Seeds, some
 
-MODELS = ("solid", "unet", "kriging", "persistence", "climatology", "nearest")
 MODES = ("C-D", "AC-D", "ABC-D", "AB-CD")
 LAYOUTS = ("airdelhi", "kolkata")
 BEFORE = 3  # days whose readings are A and B
 PAST = Covariates(history=24.0 * BEFORE, fade=12.0)
-BOX = (21, 20)
 OFFSET = 1.0  # ug/m3: log(x + 1), since a low-cost sensor may report 0
 
 
-def airdelhi_pairs(
-    data: Path,
-    path: Path,
-    mode: str = "AB-CD",
-    layout: str = "airdelhi",
-    box: tuple[int, int] = BOX,
-) -> PairStore:
-    """The pairs of a mode."""
-    frames = read_airdelhi(data) if layout == "airdelhi" else read_kolkata(data)
-    holdout = Holdout(timezone=frames.timezone)
-    larger = larger_part(frames)  # of all rows; the window is cut afterwards
-    window = busiest_box(np.isfinite(frames.values[:, 0]).sum(axis=0), box)
-    frames, larger = judgeable(frames, larger, holdout)
-    seen = np.isfinite(trim_mask(frames.values[:, 0], window)).any((1, 2))
-    larger, frames = trim_mask(larger, window)[seen], trim(frames, window)
-    options: dict[str, Any] = {"holdout": holdout, "covariates": PAST, "transform": "log", "offset": OFFSET}
-    if mode == "AB-CD":
-        return frame_pairs(frames, path, leads=(1,), **options)
-    read = np.isfinite(frames.values[:, 0])
-    known = {"C-D": np.zeros_like(read), "AC-D": larger, "ABC-D": read}[mode]
-    about = {"mode": mode}
-    return masked_pairs(frames, path, larger, read & ~larger, leads=(0,), known=known, scenario=about, **options)
+@dataclass(frozen=True)
+class AirDelhiCell(RealCell):
+    """Its part is the mode."""
+
+    HOME = "airdelhi"
+
+    layout: str
+    box: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for what, word, words in (("mode", self.part, MODES), ("layout", self.layout, LAYOUTS)):
+            if word not in words:
+                raise SolidError(f"no {what} '{word}' of AirDelhi's protocol; choose one of {', '.join(words)}")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.layout, *super().words)
+
+    @property
+    def sheet(self) -> str:
+        return f"adb-{self.layout}-{self.part.lower()}"
+
+    @property
+    def home(self) -> str:
+        return f"{self.layout}/{self.part}-{self.box[0]}x{self.box[1]}"
+
+    def pairs(self, data: Path, path: Path) -> PairStore:
+        frames = read_airdelhi(data) if self.layout == "airdelhi" else read_kolkata(data)
+        holdout = Holdout(timezone=frames.timezone)
+        larger = larger_part(frames)  # of all rows; the window is cut afterwards
+        window = busiest_box(np.isfinite(frames.values[:, 0]).sum(axis=0), self.box)
+        frames, larger = judgeable(frames, larger, holdout)
+        seen = np.isfinite(trim_mask(frames.values[:, 0], window)).any((1, 2))
+        larger, frames = trim_mask(larger, window)[seen], trim(frames, window)
+        options: dict[str, Any] = {"holdout": holdout, "covariates": PAST, "transform": "log", "offset": OFFSET}
+        if self.part == "AB-CD":
+            return frame_pairs(frames, path, leads=(1,), **options)
+        read = np.isfinite(frames.values[:, 0])
+        known = {"C-D": np.zeros_like(read), "AC-D": larger, "ABC-D": read}[self.part]
+        about = {"mode": self.part}
+        return masked_pairs(frames, path, larger, read & ~larger, leads=(0,), known=known, scenario=about, **options)
+
+    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, note: Note | None) -> Result:
+        findings = self.findings(runs, store, note)
+        data_of = CREDIT if self.layout == "kolkata" else "AirDelhi"
+        return in_brief(findings.table, findings.verdict) | {"by_day": by_day(findings), "data": data_of}
+
+
+def airdelhi_cells(
+    mode: Annotated[str, f"{', '.join(MODES)}."] = "AB-CD",
+    models: Models = "solid,unet,kriging,persistence,climatology,nearest",
+    layout: Annotated[str, "Whose files: airdelhi, or kolkata in the same protocol."] = "airdelhi",
+    box: Annotated[str, "Height x width of the window that holds most rows."] = "21x20",
+    minutes: Minutes = 8.0,
+    seeds: Seeds = 3,
+    members: Members = 100,
+    scenes: Scenes = None,
+) -> list[Cell]:
+    size = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", box)
+    if size is None:
+        raise SolidError(f"cannot take '{box}' for a window; write it as 21x20")
+    part, names = mode.upper().replace("->", "-"), tuple(models.split(","))
+    window = (int(size[1]), int(size[2]))
+    return [AirDelhiCell(part, names, minutes, members, scenes, 1, layout, window, seed=seed) for seed in some(seeds)]
 
 
 def trim_mask(mask: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:  # (T, H, W) -> (T, h, w)
@@ -84,45 +128,6 @@ def judgeable(frames: Frames, larger: np.ndarray, holdout: Holdout) -> tuple[Fra
     return replace(frames, values=frames.values[kept], times=frames.times[kept]), larger[kept]
 
 
-def run_airdelhi(
-    data: Path,
-    work: Path,
-    mode: str = "AB-CD",
-    models: Sequence[str] = MODELS,
-    layout: str = "airdelhi",
-    box: tuple[int, int] = BOX,
-    minutes: float = 8.0,  # CPU time on one thread for each trained model
-    seeds: int = 3,
-    members: int = 100,
-    scenes: int | None = None,  # None: all test examples
-    jobs: int = 2,
-    note: Note | None = None,
-) -> dict[str, Any]:
-    """Results of one mode; runs that are in `work` already are used again."""
-    mode = mode.upper().replace("->", "-")
-    for what, word, words in (("mode", mode, MODES), ("layout", layout, LAYOUTS)):
-        if word not in words:
-            raise SolidError(f"no {what} '{word}' of AirDelhi's protocol; choose one of {', '.join(words)}")
-    home = work / layout / f"{mode}-{box[0]}x{box[1]}"
-    pairs = fill(home / "pairs.zarr", lambda path: airdelhi_pairs(data, path, mode, layout, box))
-    tasks = plan(mode, pairs, home, models, minutes, seeds)
-
-    def judge(group: list[Task]) -> dict[str, Any]:
-        findings = judge_readings(group, models, members, scenes, note=note)
-        return in_brief(findings) | {"by_day": by_day(findings)}
-
-    found = judged(tasks, jobs, judge, note)
-    return {
-        "data": CREDIT if layout == "kolkata" else "AirDelhi",
-        "layout": layout,
-        "mode": mode,
-        "box": list(box),
-        "minutes": minutes,
-        "members": members,
-        "parts": {mode: part_of(found[mode], "ug/m3")},
-    }
-
-
 def by_day(findings: Findings) -> dict[str, dict[str, dict[str, Any]]]:  # model -> date -> scores
     """MAE of the median, RMSE of the mean and CRPS on each judged day, of the store's only lead."""
     evidence = findings.evidence[0]
@@ -134,10 +139,22 @@ def by_day(findings: Findings) -> dict[str, dict[str, dict[str, Any]]]:  # model
         table[name] = {
             date: {
                 "readings": int((group == day).sum()),
-                "mae": digits(measured.median_error[group == day].mean()),
-                "rmse": digits(np.sqrt((measured.error[group == day] ** 2).mean())),
-                "crps": digits(measured.crps[group == day].mean()),
+                "mae": measured.median_error[group == day].mean(),
+                "rmse": np.sqrt((measured.error[group == day] ** 2).mean()),
+                "crps": measured.crps[group == day].mean(),
             }
             for day, date in dates.items()
         }
     return table
+
+
+EXPERIMENT = Experiment(
+    "airdelhi",
+    "AirDelhi's benchmark (AD-B): split letters, modes, scores by day.",
+    airdelhi_cells,
+    tables,
+    verdicts,
+    reads=True,
+    work="bench/airdelhi",
+    jobs=2,
+)

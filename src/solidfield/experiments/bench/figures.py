@@ -67,20 +67,21 @@ def flow_figure(result: dict[str, Any]) -> Figure:
     return figure
 
 
-def scene_figure(
-    truth: np.ndarray,  # (H, W)
-    given: np.ndarray,  # (H, W) bool
-    exact: tuple[np.ndarray, np.ndarray],  # mean and std, (H, W) each
-    ensembles: dict[str, np.ndarray],  # scheme -> (K, H, W)
-) -> Figure:
+def scene_figure(found: dict[str, Any]) -> Figure | None:
     """A scene: truth and sensors, then mean, spread and one member of the exact posterior and of each scheme."""
-    rows = {"exact posterior": (*exact, None)}
-    rows |= {name: (x.mean(0), x.std(0, ddof=1), x[0]) for name, x in ensembles.items()}
+    pictures = {name: result["picture"] for name, result in found.items() if "picture" in result}
+    if "exact" not in pictures:
+        return None
+    fields = {name: {k: np.array(v) / 100 for k, v in p.items()} for name, p in pictures.items()}
+    truth = fields["exact"]["truth"]  # (H, W)
+    sensors = np.unravel_index(np.array(pictures["exact"]["sensors"]), truth.shape)
+    rows = {"exact posterior": fields.pop("exact")}
+    rows |= {f"{name} (leaks)" if found[name].get("leaks") else name: field for name, field in fields.items()}
     figure = Figure(figsize=(8.4, 2.1 * len(rows)), dpi=DPI, layout="constrained")
     axes = figure.subplots(len(rows), 4, squeeze=False)
-    size, wide = float(np.abs(truth).max()), float(exact[1].max())
-    for row, (name, (mean, spread, member)) in enumerate(rows.items()):
-        first = truth if row == 0 else member
+    size, wide = float(np.abs(truth).max()), float(rows["exact posterior"]["spread"].max())
+    for row, (name, drawn) in enumerate(rows.items()):
+        mean, spread, first = drawn["mean"], drawn["spread"], truth if row == 0 else drawn["member"]
         panels = {"truth and sensors" if row == 0 else "a member": first, "mean": mean, "spread": spread}
         panels["error of the mean"] = np.abs(mean - truth)
         for ax, (title, field) in zip(axes[row], panels.items(), strict=True):
@@ -91,8 +92,7 @@ def scene_figure(
             ax.set_title(title, fontsize=8)
             ax.set(xticks=[], yticks=[])
             if title == "truth and sensors":
-                y, x = np.nonzero(given)
-                ax.plot(x, y, ".", color="black", ms=3)
+                ax.plot(sensors[1], sensors[0], ".", color="black", ms=3)
             if row == len(rows) - 1:
                 figure.colorbar(image, ax=axes[:, list(panels).index(title)], orientation="horizontal", shrink=0.8)
         axes[row, 0].set_ylabel(name, fontsize=9)

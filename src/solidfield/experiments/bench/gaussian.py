@@ -1,93 +1,126 @@
 """`solid bench gaussian`: every scheme against the exact posterior of the Gaussian world.
 
-For each lead and scheme: train on sparse pairs within the budget, draw ensembles of held-out scenes, and compare
+A cell is a scheme at a lead: train on sparse pairs within the budget, draw ensembles of held-out scenes, and compare
 with the closed form. A ratio of 1 is perfect everywhere; error bars resample scenes. The exact posterior's own
-members are scored by the same code (`exact`), which shows what a finite ensemble and a finite number of scenes can
-show.
+members are scored by the same code (the scheme `exact`), which shows what a finite ensemble and a finite number of
+scenes can show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.stats import norm
 
+from ...fields import Source
 from ...keys import evenly, numpy_generator
-from ...pairs.store import open_pairs
+from ...pairs.store import PairStore, open_pairs
 from ...scores.calibration import covered, ranks
 from ...scores.estimate import bootstrap
 from ...scores.metrics import block_means, crps_map, energy_scores, roughness, select, spectrum
 from ...theory.distance import distances_to_sensor
-from ...training.loop import Progress
 from ...worlds import GaussianWorld, Posterior, write_truth
 from ...worlds.observe import observe
 from ...worlds.scenarios import Scenario
-from .figures import scene_figure
-from .schemes import account, members_of, scheme, trained
+from ..cell import Cell, Experiment, Note, Place, Result
+from ..schemes import account, members_of, scheme, train_scheme
+from ..text import Table, named, with_error
+from ..trainer import alone
+from .figures import gaussian_figure, scene_figure
 
 BLOCK = 4
 DISTANCES = (0.5, 1.5, 2.5, 3.5, np.inf)  # bins of distance to the nearest sensor, in cells
+EXACT = "exact"
+RATIOS = {
+    "crps": "CRPS",
+    "spread": "spread",
+    "spread_correlation": "its map's correlation",
+    "coverage": "90 % covers",
+    "block_crps": "block CRPS",
+    "block_spread": "block spread",
+    "energy": "energy score",
+    "roughness": "roughness",
+}
 
 
-def run_gaussian(
-    out: Path,
-    schemes: Sequence[str],
-    leads: Sequence[int] = (0, 1),
-    minutes: float = 2.0,
-    trajectories: int = 300,
-    scenes: int = 64,
-    members: int = 100,
-    seed: int = 0,
-    figure: Path | None = None,  # a scene of the first lead beside its exact posterior
-    report: Callable[[str, Progress], None] | None = None,
-) -> dict[str, Any]:
-    """Results by lead and scheme; runs that are in `out` already are used again."""
-    world = GaussianWorld(seed=seed)
-    truth = write_truth(world, out / "truth.zarr", trajectories)
-    results: dict[str, Any] = {}
-    for lead in leads:
-        path = out / f"pairs-lead{lead}.zarr"
-        sensors = Scenario("random", 0.1, "instance")
+@dataclass(frozen=True)
+class GaussianCell(Cell):
+    HOME = "gaussian"
+    JUDGED = ("members",)  # the number of scenes decides how many trajectories are left to train on
+
+    scheme: str  # or `exact`
+    lead: int
+    minutes: float | None  # CPU time of one thread; None: nothing is trained
+    trajectories: int
+    scenes: int
+    members: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.scheme, f"lead{self.lead}")
+
+    def measure(self, place: Place, note: Note | None = None) -> Result:
+        """Ratios to the exact posterior, and the first scene to look at."""
+        home = place.work / f"{self.trajectories}-trajectories-seed{self.seed}"
+        store, source, judge = held_out(home, self.lead, self.trajectories, self.scenes, self.seed)
+        if self.minutes is None:
+            draws = numpy_generator(self.seed, "exact members")
+            ensemble = np.stack([p.sample(self.members, draws) for p in judge.exact], axis=1)
+            return judge.compare(ensemble) | {"picture": judge.picture()}
+        run = train_scheme(self.scheme, store, home / "runs" / self.run, self.minutes, self.seed, note)
+        ensemble = members_of(run, source, self.members, self.seed, scheme(self.scheme).dear)[:, :, 0]
+        return judge.compare(ensemble) | account(run, source) | {"picture": judge.picture(ensemble[:, 0])}
+
+
+def gaussian_cells(
+    schemes: Annotated[str, "Comma-separated; see docs/heart.md."] = (
+        "solid,solid-diffusion,solid-onepass,solid-paper,oracle"
+    ),
+    lead: Annotated[list[int], "0 and 1; repeatable."] = [0, 1],  # noqa: B006
+    minutes: Annotated[float, "Training budget of each scheme, CPU time on one thread."] = 4.0,
+    trajectories: Annotated[int, "Simulated; most of them train."] = 400,
+    scenes: Annotated[int, "Held-out scenes to judge on."] = 64,
+    members: Annotated[int, "Of each ensemble."] = 100,
+    seed: Annotated[int, "Of the world, the weights and the members."] = 0,
+) -> list[Cell]:
+    size = {"trajectories": trajectories, "scenes": scenes, "members": members, "seed": seed}
+    budgets = {EXACT: None} | dict.fromkeys(schemes.split(","), minutes)
+    return [GaussianCell(name, at, budget, **size) for at in lead for name, budget in budgets.items()]
+
+
+@lru_cache(maxsize=2)
+def held_out(
+    home: Path, lead: int, trajectories: int, scenes: int, seed: int
+) -> tuple[PairStore, Source, Judge]:  # pairs, readings of the held-out scenes, and what they are compared with
+    """Simulated, measured and solved once, whoever comes first."""
+    world, path = GaussianWorld(seed=seed), home / f"pairs-lead{lead}-{scenes}.zarr"
+    with alone(home / "data.lock"):
+        truth = write_truth(world, home / "truth.zarr", trajectories)
         if not path.exists():
+            sensors = Scenario("random", 0.1, "instance")
             observe(truth, path, sensors, leads=(lead,), validation=0.05, test=scenes / trajectories, oracle=True)
-        store = open_pairs(path)
-        test = store.split("test")
-        chosen = evenly(test, scenes)
-        source = store.batch(chosen).source
-        given = source.mask[:, 0].numpy()
-        rows, frames = store.columns["trajectory"][chosen], store.columns["frame_target"][chosen]
-        fields = np.stack([truth.read([int(n)])[0, f, 0] for n, f in zip(rows, frames, strict=True)])
-        readings = np.where(given, source.values[:, 0].numpy(), np.nan)
-        exact = [world.posterior(r, lead=2 * lead) for r in readings]  # a pair steps over every second frame
-        judge = Judge(exact, fields, given)
-        draws = numpy_generator(seed, "exact members")
-        at_lead = {"exact": judge.compare(np.stack([p.sample(members, draws) for p in exact], axis=1))}
-        scene: dict[str, np.ndarray] = {}
-        for name in schemes:
-            note = None if report is None else partial(report, f"{name}, lead {lead}")
-            run = trained(scheme(name), store, out / f"{name}-lead{lead}", minutes, seed, note)
-            ensemble = members_of(run, source, members, seed, scheme(name).dear)[:, :, 0]
-            entry = judge.compare(ensemble)
-            entry |= account(run, source)
-            scene[f"{name} (leaks)" if run.leaks else name] = ensemble[:, 0]
-            at_lead[name] = entry
-        results[f"lead {lead}"] = at_lead
-        if figure is not None and lead == leads[0]:
-            figure.parent.mkdir(parents=True, exist_ok=True)
-            scene_figure(fields[0], given[0], (exact[0].mean, exact[0].std), scene).savefig(figure)
-    return results
+    store = open_pairs(path)
+    chosen = evenly(store.split("test"), scenes)
+    source = store.batch(chosen).source
+    given = source.mask[:, 0].numpy()
+    rows, frames = store.columns["trajectory"][chosen], store.columns["frame_target"][chosen]
+    fields = np.stack([truth.read([int(n)])[0, f, 0] for n, f in zip(rows, frames, strict=True)])
+    readings = np.where(given, source.values[:, 0].numpy(), np.nan)
+    exact = [world.posterior(r, lead=2 * lead) for r in readings]  # a pair steps over every second frame
+    return store, source, Judge(exact, fields, given)
 
 
 class Judge:
     """Scenes whose posterior is known: an ensemble of them is compared cell by cell and jointly."""
 
     def __init__(self, exact: Sequence[Posterior], truth: np.ndarray, given: np.ndarray):  # (N, H, W) both
-        self.truth, self.free = truth, ~given
+        self.exact, self.truth, self.free = exact, truth, ~given
         self.mean = np.stack([p.mean for p in exact])
         self.std = np.stack([p.std for p in exact])
         self.distance = distances_to_sensor(given[:, None], periodic=(True, True))
@@ -102,6 +135,14 @@ class Judge:
         draws = numpy_generator(0, "energy of the exact posterior")
         many = np.stack([p.sample(200, draws) for p in exact], axis=1)
         self.best_energy = energy_scores(select(many.astype(np.float32), truth.astype(np.float32)))
+
+    def picture(self, members: np.ndarray | None = None) -> dict[str, Any]:  # (K, H, W)
+        """The first scene in hundredths: whole numbers take little room. Without members, what is exact of it."""
+        fields = {"mean": self.mean[0], "spread": self.std[0], "truth": self.truth[0]}
+        if members is not None:
+            fields = {"mean": members.mean(0), "spread": members.std(0, ddof=1), "member": members[0]}
+        whole = {name: np.rint(100 * values).astype(int) for name, values in fields.items()}
+        return whole | {"sensors": np.flatnonzero(~self.free[0])}
 
     def compare(self, ensemble: np.ndarray) -> dict[str, Any]:  # (K, N, H, W)
         K, free = len(ensemble), self.free
@@ -179,3 +220,43 @@ def _bands(ensemble: np.ndarray, truth: np.ndarray) -> list[dict[str, float]]:
         for a, b in pairwise(edges)
         if (here := (k >= a) & (k < b)).any()
     ]
+
+
+def entries(results: Sequence[Result]) -> dict[str, dict[str, Result]]:  # title of a lead -> scheme -> result
+    leads = dict.fromkeys(result["cell"]["lead"] for result in results)
+    return {f"lead {lead}": {r["cell"]["scheme"]: r for r in results if r["cell"]["lead"] == lead} for lead in leads}
+
+
+def tables(results: Sequence[Result]) -> list[Table]:
+    """Ratios to the exact posterior of each lead; spread and coverage by distance to the nearest sensor."""
+    made: list[Table] = []
+    for title, found in entries(results).items():
+        names = {scheme: named(scheme, bool(entry.get("leaks"))) for scheme, entry in found.items()}
+        header = (title, *RATIOS.values(), "error at sensors", "100 members: GMACs", "seconds")
+        rows = [
+            (names[n], *(with_error(e[k]) for k in RATIOS), f"{e['error_at_sensors']:.3f}", *cost_of(e))
+            for n, e in found.items()
+        ]
+        bins = [f"from {bin['from']:g} cells" for bin in next(iter(found.values()))["by_distance"]]
+        far = [
+            (names[n], *(f"{b['spread']['mean']:.2f}, {b['coverage']['mean']:.3f}" for b in e["by_distance"]))
+            for n, e in found.items()
+        ]
+        made += [(header, rows), ((f"{title}: spread, coverage", *bins), far)]
+    return made
+
+
+def cost_of(entry: Result) -> tuple[str, str]:
+    cost = entry.get("cost_of_100_members")
+    return ("-", "-") if cost is None else (f"{cost['gmacs']:.3g}", f"{cost['seconds']:.3g}")
+
+
+EXPERIMENT = Experiment(
+    "gaussian",
+    "Every scheme against the exact posterior of the Gaussian world; 1 is perfect.",
+    gaussian_cells,
+    tables,
+    figure=lambda results: gaussian_figure(entries(results)),
+    scene=lambda results: scene_figure(next(iter(entries(results).values()))),
+    work="bench/gaussian",
+)

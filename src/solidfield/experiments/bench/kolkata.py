@@ -5,7 +5,7 @@
     held-out sensors  a second store in which a tenth of the cells is never source nor training target, and another
                       tenth is met in validation only, to learn how wide to be at such cells; solid and kriging alone
 
-    without ...       held-out days again, solid alone, with one of its inputs left out (asked for: `ablate`)
+    without ...       held-out days again, solid alone, with one of its inputs left out (asked for: `--ablate`)
 
 PM2.5 is modelled by its logarithm and scored in ug/m3. Solid and the UNet are told the calendar and the last reading of
 each cell within 24 hours; kriging, persistence and climatology know the source and their training examples.
@@ -14,73 +14,81 @@ each cell within 24 hours; kriging, persistence and climatology know the source 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from ...pairs.covariates import Covariates
 from ...pairs.frames import frame_pairs
 from ...pairs.holdout import Holdout
 from ...pairs.store import PairStore
+from ...training.record import RunRecord
+from ..cell import Cell, Experiment, Note, Result
 from ..datasets.kolkata import CREDIT, TIMEZONE, read_kolkata
-from .real import Note, Task, fill, judge_readings, judged, plan
-from .real_brief import in_brief, part_of
+from .brief import in_brief, tables, verdicts
+from .real import Members, Minutes, Models, RealCell, Scenes, Seeds, Steps, some
 
-MODELS = ("solid", "unet", "kriging", "persistence", "climatology", "nearest")
 AT_SENSORS = ("solid", "kriging")
 DAYS = Holdout(timezone=TIMEZONE)
 PARTS = {"held-out days": DAYS, "held-out sensors": replace(DAYS, sensors=0.1, calibration=0.1)}
 WITHOUT = {"without calendar": Covariates(calendar=()), "without history": Covariates(history=0.0)}
-MAIN = {"held-out sensors": "held_sensors"}  # else all
 
 
-def kolkata_pairs(data: Path, path: Path, part: str, leads: Sequence[int] = (0, 1)) -> PairStore:
-    """The pairs of a part; validation days choose the weights."""
-    return frame_pairs(
-        read_kolkata(data),
-        path,
-        leads=leads,
-        holdout=PARTS.get(part, DAYS),
-        covariates=WITHOUT.get(part),
-        transform="log",
-    )
+@dataclass(frozen=True)
+class KolkataCell(RealCell):
+    HOME = "kolkata"
+    CREDIT = CREDIT
+
+    leads: tuple[int, ...]
+
+    @property
+    def region(self) -> str:
+        return "held_sensors" if self.part == "held-out sensors" else "all"
+
+    @property
+    def home(self) -> str:
+        return f"{super().home}-lead{'-'.join(map(str, self.leads))}"
+
+    def pairs(self, data: Path, path: Path) -> PairStore:
+        """Validation days choose the weights."""
+        holdout, known = PARTS.get(self.part, DAYS), WITHOUT.get(self.part)
+        frames = read_kolkata(data)
+        return frame_pairs(frames, path, leads=self.leads, holdout=holdout, covariates=known, transform="log")
+
+    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, note: Note | None) -> Result:
+        findings = self.findings(runs, store, note)
+        return in_brief(findings.table, findings.verdict)
 
 
-def run_kolkata(
-    data: Path,
-    work: Path,
-    models: Sequence[str] = MODELS,
-    leads: Sequence[int] = (0, 1),
-    minutes: float = 8.0,  # CPU time on one thread for each trained model
-    seeds: int = 1,
-    members: int = 100,
-    scenes: int | None = None,  # None: all test examples
-    jobs: int = 2,
-    ablate: bool = False,
-    steps: int = 6,  # of a rollout over held-out days
-    note: Note | None = None,
-) -> dict[str, Any]:
-    """Results by part; runs that are in `work` already are used again."""
-    wanted = {"held-out days": list(models), "held-out sensors": [name for name in models if name in AT_SENSORS]}
-    if ablate:
-        wanted |= {part: ["solid"] for part in WITHOUT}
-    tasks: list[Task] = []
-    for part, names in wanted.items():
-        if names:
-            home = work / part.replace(" ", "-")
-            pairs = fill(home / "pairs.zarr", partial(kolkata_pairs, data, part=part, leads=leads))
-            tasks += plan(part, pairs, home, names, minutes, seeds)
+def kolkata_cells(
+    models: Models = "solid,unet,kriging,persistence,climatology,nearest",
+    lead: Annotated[list[int], "Hours ahead; 0 and 1; repeatable."] = [0, 1],  # noqa: B006
+    minutes: Minutes = 8.0,
+    seeds: Seeds = 1,
+    members: Members = 100,
+    scenes: Scenes = None,
+    ablate: Annotated[bool, "Also train solid without calendar, and without history."] = False,
+    steps: Steps = 6,
+) -> list[Cell]:
+    names = tuple(models.split(","))
+    wanted = {"held-out days": names, "held-out sensors": tuple(name for name in names if name in AT_SENSORS)}
+    wanted |= dict.fromkeys(WITHOUT, ("solid",)) if ablate else {}
+    return [
+        KolkataCell(part, asked, minutes, members, scenes, ahead, tuple(lead), seed=seed)
+        for part, asked in wanted.items()
+        for ahead in [steps if part == "held-out days" and 1 in lead else 1]
+        for seed in some(seeds)
+        if asked
+    ]
 
-    def judge(group: list[Task]) -> dict[str, Any]:
-        part = group[0].part
-        ahead = steps if part == "held-out days" and 1 in leads else 1
-        return in_brief(judge_readings(group, wanted[part], members, scenes, ahead, note))
 
-    found = judged(tasks, jobs, judge, note)
-    return {
-        "data": CREDIT,
-        "minutes": minutes,
-        "members": members,
-        "parts": {part: part_of(entries, "ug/m3", MAIN.get(part, "all")) for part, entries in found.items()},
-    }
+EXPERIMENT = Experiment(
+    "kolkata",
+    "PM2.5 in Kolkata, one hour ahead, every fifth day held out; a second part holds sensors out.",
+    kolkata_cells,
+    tables,
+    verdicts,
+    reads=True,
+    work="bench/kolkata",
+    jobs=2,
+)

@@ -1,1 +1,45 @@
-"""The paper's five studies as cells: pure functions of a key, stored, resumed, and drawn from what is stored."""
+"""The paper's five studies as cells, and the tables, sentences and figures that pages show of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated
+
+from matplotlib.figure import Figure
+
+from ..cell import Cell, Experiment
+from . import ablation, efficiency, forecasting, patterns, setup, tuning, uncertainty
+from .catalog import STRONG, all_cells, cells
+from .scale import scale as scale_of
+from .shelf import Shelf
+
+ROOMS = (setup, forecasting, tuning, efficiency, uncertainty, ablation, patterns)
+PARTS: dict[str, Callable[[Shelf], str]] = {name: write for room in ROOMS for name, write in room.PARTS.items()}
+FIGURES: dict[str, Callable[[Shelf], Figure | None]] = {
+    name: draw for room in ROOMS for name, draw in room.FIGURES.items()
+}
+ABOUT = {
+    "forecasting": "Study 1: CRPS of all models at 10 %, of the main ones at 4 and 40 %.",
+    "efficiency": "Study 2: a tenth of the data, three sizes, and what they cost.",
+    "uncertainty": "Study 3: spread against error, distance and time.",
+    "ablation": "Study 4: lambda with overlapping masks, and filling before the network.",
+    "patterns": "Study 5: the twelve ways of measuring.",
+    "between": "Odd frames, which no training example has seen.",
+    "all": "Every cell of every study, the most important first.",
+}
+
+
+def study_cells(
+    study: str,
+    scale: Annotated[str, "smoke, laptop or paper."] = "laptop",
+    steps: Annotated[int | None, "A trial: so many steps a cell, on few examples."] = None,
+    strong: Annotated[str, "Rivals to ask at 4 and 40 %, too; comma-separated."] = ",".join(STRONG),
+) -> list[Cell]:
+    size, rivals = scale_of(scale, steps), strong.split(",")
+    return [*(all_cells(size, rivals) if study == "all" else cells(study, size, rivals))]
+
+
+EXPERIMENTS = [
+    Experiment(study, about, partial(study_cells, study), work="bench/studies") for study, about in ABOUT.items()
+]

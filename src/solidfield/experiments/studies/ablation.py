@@ -5,11 +5,12 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from ...plot.style import looks, tidy
+from ..cell import Result
+from ..text import markdown, number, unknown
 from . import catalog, paper
 from .catalog import FILLINGS, LAMBDAS
-from .cell import Cell
-from .shelf import Result, Shelf, crps, gap, score
-from .text import markdown, number, unknown, with_error
+from .measure import StudyCell
+from .shelf import Shelf, crps, gap, score, with_error
 
 NOTHING = 0.01  # a relative difference that nobody would act on
 REGIONS = {"M_i": "at M_i", "M_o": "at M_o without M_i", "grid": "full grid"}
@@ -20,7 +21,7 @@ def lambdas(shelf: Shelf) -> dict[float, Result | None]:
     return {lam: shelf.get(cell) for lam, cell in zip(LAMBDAS, made, strict=False)}
 
 
-def fillings(shelf: Shelf) -> dict[str, Cell]:
+def fillings(shelf: Shelf) -> dict[str, StudyCell]:
     """What stands before the network: nothing, an interpolation, or the default's laws that start from kriging's."""
     made = catalog.ablation(shelf.scale, ())
     return dict(zip(FILLINGS, made[len(LAMBDAS) :], strict=True)) | {"kriging prior": made[LAMBDAS.index(0.05)]}
@@ -95,6 +96,5 @@ def ablation_figure(shelf: Shelf) -> Figure | None:
     return figure
 
 
-TABLES = {"lambda": lambda_table, "filling": filling_table}
-WORDS = {"lambda-words": lambda_words, "filling-words": filling_words}
+PARTS = {"lambda": lambda_table, "filling": filling_table, "lambda-words": lambda_words, "filling-words": filling_words}
 FIGURES = {"ablation": ablation_figure}

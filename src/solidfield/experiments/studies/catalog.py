@@ -7,21 +7,23 @@ tables of a study compare cells of one budget.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...models import SIMPLE, THE_NINE, model_class
+from ...models import MODELS, SIMPLE, THE_NINE, model_class
 from ...worlds.scenarios import PAPER_SCENARIOS, Scenario
-from ..bench.schemes import PAPER
-from .cell import Cell
+from ..schemes import PAPER
+from .measure import StudyCell
 from .scale import Scale
 
 STUDIES = ("forecasting", "efficiency", "uncertainty", "ablation", "patterns", "between")
 DENSITIES = (0.04, 0.10, 0.40)
 OURS = ("solid", "solid-paper", "oracle", "solid-onepass")
 STRONG = ("unet", "ffno", "oformer", "unet-mixture")  # the lowest at 10 % with a mask channel: asked at 4 and 40 %, too
-RIVALS = (*(model.name for model in THE_NINE), "unet-mixture")
+NINE = tuple(model.name for model in THE_NINE)
+CLASSICAL = tuple(model.name for model in SIMPLE)
 LAMBDAS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 OVERLAP = 0.5  # of the ablation: with disjoint masks lambda does nothing
 FILLINGS = ("none", "nearest", "rbf")
@@ -46,11 +48,10 @@ TUNED: dict[str, dict[str, float]] = {
         "infty-diff + mask": 3e-4,
     }
 }
-PERIODIC = ("unet", "unet-mixture")  # convolutions that can wrap around; the others know the box already
 SMOKE_MODELS = ("solid", "solid-paper", "oracle", "unet", "infty-diff", "kriging", "persistence", "climatology")
 
 
-def cells(study: str, scale: Scale, strong: Sequence[str] = STRONG) -> list[Cell]:
+def cells(study: str, scale: Scale, strong: Sequence[str] = STRONG) -> list[StudyCell]:
     """The cells of a study, the most important first."""
     every = {
         "forecasting": forecasting,
@@ -64,7 +65,7 @@ def cells(study: str, scale: Scale, strong: Sequence[str] = STRONG) -> list[Cell
     return list({cell.key: cell for cell in chosen}.values())
 
 
-def all_cells(scale: Scale, strong: Sequence[str] = STRONG) -> list[Cell]:
+def all_cells(scale: Scale, strong: Sequence[str] = STRONG) -> list[StudyCell]:
     """Every cell once: the 10 % column first, then what needs no training, then study by study."""
     first = [cell for cell in cells("forecasting", scale, strong) if cell.scenario == random(0.10)]
     order = ("uncertainty", "between", "forecasting", "ablation", "patterns", "efficiency")
@@ -72,7 +73,7 @@ def all_cells(scale: Scale, strong: Sequence[str] = STRONG) -> list[Cell]:
     return list({cell.key: cell for cell in [*first, *rest]}.values())
 
 
-def _in_smoke(cell: Cell) -> bool:
+def _in_smoke(cell: StudyCell) -> bool:
     """A few cells of every kind: enough to show that each study runs."""
     amounts = (0.10, 0.40, 6) if cell.label == "solid" else (0.10,)
     name = "oracle" if cell.leaks else cell.model
@@ -96,13 +97,13 @@ def make(
     extra: dict[str, Any] | None = None,
     short: bool = False,
     **fields: Any,
-) -> Cell:
+) -> StudyCell:
     """A cell by the name of a model or scheme; a trailing ` + mask` gives a rival the mask and the wrap-around."""
     name, plus, _ = label.partition(" + mask")
     model = "solid-paper" if name == "oracle" else name.split(",")[0]
     family = model_class(model).family
     if family == "classical":
-        return Cell(scale, scenario, label, model, **fields)
+        return StudyCell(scale, scenario, label, model, **fields)
     options: dict[str, Any] = {"size": scale.size}
     if model == "solid-paper" and scale.size == "laptop":
         options = dict(PAPER)  # what `solid` knows of the box, this one knows, too
@@ -110,9 +111,9 @@ def make(
         options["copula"] = "independent"  # the dearest part of a run of four steps
     if name == "oracle":
         options["oracle"] = True
-    if model in RIVALS:
+    if takes(model, "mask_channel"):
         options["mask_channel"] = bool(plus)
-    if plus and model in PERIODIC:
+    if plus and takes(model, "periodic"):  # convolutions that can wrap around; the others know the box already
         options["periodic"] = True
     budget: dict[str, Any] = {"minutes": scale.minutes, "steps": scale.steps, "rates": scale.rates_of(family)}
     rate = TUNED.get(scale.name, {}).get(label.split(",")[0])
@@ -121,26 +122,32 @@ def make(
         budget = {**scale.given, "rates": (rate,)}
     if short:
         budget["minutes"] = scale.short
-    return Cell(scale, scenario, label, model, options | (extra or {}), **budget, **fields)
+    return StudyCell(scale, scenario, label, model, options | (extra or {}), **budget, **fields)
+
+
+def takes(name: str, option: str) -> bool:
+    return name in MODELS and option in inspect.signature(MODELS[name]).parameters
 
 
 def fair(name: str) -> str:
     """The label of a rival that is given the mask."""
-    return f"{name} + mask" if name in RIVALS else name
+    return f"{name} + mask" if takes(name, "mask_channel") else name
 
 
-def forecasting(scale: Scale, strong: Sequence[str]) -> list[Cell]:
-    simple = [model.name for model in SIMPLE]
-    ours = [*OURS, fair("unet-mixture")]
-    nine = [model.name for model in THE_NINE]
-    column = [*ours[:3], *simple, *ours[3:], *(fair(name) for name in nine), *nine]
-    at_10 = [make(scale, label, random(0.10)) for label in column]
-    shown = [*OURS, *simple, *(fair(name) for name in strong)]
+def modern() -> list[str]:
+    """Rivals that the paper lacks, with the mask: whatever else is in the list of models."""
+    return [fair(name) for name in MODELS if name not in (*OURS, *NINE, *CLASSICAL)]
+
+
+def forecasting(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
+    nine = [*(fair(name) for name in NINE), *NINE]
+    at_10 = [make(scale, label, random(0.10)) for label in [*OURS[:3], *CLASSICAL, *OURS[3:], *modern(), *nine]]
+    shown = [*OURS, *CLASSICAL, *(fair(name) for name in strong)]
     others = [make(scale, label, random(d), short=True) for d in DENSITIES if d != 0.10 for label in shown]
     return at_10 + others
 
 
-def efficiency(scale: Scale, strong: Sequence[str]) -> list[Cell]:
+def efficiency(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     here = random(0.10)
     full = [make(scale, fair(name), here) for name in SIZES]
     few = [make(scale, fair(name), here, share=FEW) for name in [*SIZES, "kriging"]]
@@ -152,13 +159,13 @@ def efficiency(scale: Scale, strong: Sequence[str]) -> list[Cell]:
     return [*full, make(scale, "kriging", here), *few, *sized]
 
 
-def uncertainty(scale: Scale, strong: Sequence[str]) -> list[Cell]:
+def uncertainty(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     shown = ("solid", "solid-paper", "oracle", "solid-onepass", fair("unet-mixture"), fair("infty-diff"), "kriging")
     rolled = make(scale, "solid", random(0.10), rollout=scale.rollout)
     return [rolled, *(make(scale, label, random(0.10)) for label in shown)]
 
 
-def ablation(scale: Scale, strong: Sequence[str]) -> list[Cell]:
+def ablation(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     here = random(0.10, overlap=OVERLAP)
     lambdas = [make(scale, f"solid, lambda {lam:g}", here, {"lam": lam}, short=True) for lam in LAMBDAS]
     filled = [
@@ -171,7 +178,7 @@ def _filling(fill: str) -> str:
     return "no filling" if fill == "none" else f"{fill} filling"
 
 
-def patterns(scale: Scale, strong: Sequence[str]) -> list[Cell]:
+def patterns(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     return [make(scale, "solid", scenario, short=True) for scenario in twelve(scale).values()]
 
 
@@ -180,7 +187,7 @@ def twelve(scale: Scale) -> dict[str, Scenario]:
     return {name: replace(s, block=scale.block) if s.pattern == "block" else s for name, s in PAPER_SCENARIOS.items()}
 
 
-def between(scale: Scale, strong: Sequence[str]) -> list[Cell]:
+def between(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     labels = ("solid", "kriging", "persistence")
     here = [make(scale, label, random(0.10)) for label in labels]
     return [*here, *(replace(cell, split="between") for cell in here)]

@@ -6,9 +6,6 @@ The truth is opened here, to measure it and to judge, and is given to no model.
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +14,12 @@ from ...errors import SolidError
 from ...pairs.store import PairStore, open_pairs
 from ...worlds import Truth, open_truth, write_truth
 from ...worlds.observe import observe
-from .cell import Cell, measured
-
-Note = Callable[[str, int, int], None]  # what is being done, how far, of how much
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Let one process at a time work on what stands beside this lock file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+from ..cell import Note
+from ..trainer import alone
+from .cell import Setting, measured
 
 
-def truth_of(cell: Cell, work: Path, note: Note | None = None) -> Truth:
+def truth_of(cell: Setting, work: Path, note: Note | None = None) -> Truth:
     """The scale's truth; a finished store that is there is used, one that was begun is finished."""
     path = work / cell.scale.name / "truth.zarr"
     with alone(path.with_name("truth.lock")):
@@ -40,7 +28,7 @@ def truth_of(cell: Cell, work: Path, note: Note | None = None) -> Truth:
     return open_truth(path)
 
 
-def pairs_of(cell: Cell, truth: Truth, work: Path, note: Note | None = None) -> PairStore:
+def pairs_of(cell: Setting, truth: Truth, work: Path, note: Note | None = None) -> PairStore:
     """The readings of the cell's scenario; with dense targets beside them only for a cell that leaks."""
     name = measured(cell.scenario) + ("-oracle" if cell.leaks else "")
     path = work / cell.scale.name / "pairs" / f"{name}.zarr"

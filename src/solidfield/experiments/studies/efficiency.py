@@ -5,12 +5,12 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from ...plot.style import looks, tidy
+from ..cell import Result
 from ..costs import PAPER_TABLE
+from ..text import MISSING, markdown, named, number, small, unknown
 from . import paper
-from .catalog import FEW, OURS, SIZES, fair
-from .forecasting import NINE
-from .shelf import Result, Shelf, crps
-from .text import MISSING, markdown, named, number, small, unknown, with_error
+from .catalog import FEW, NINE, OURS, SIZES, fair, modern
+from .shelf import Shelf, crps, with_error
 
 
 def data(shelf: Shelf) -> str:
@@ -55,7 +55,7 @@ def compute(shelf: Shelf) -> str:
         *("CPU s / 100 members", "paper: parameters", "paper: GMACs a pass"),
     )
     rows = []
-    for label in (*OURS, fair("unet-mixture"), *(fair(name) for name in NINE)):
+    for label in (*OURS, *modern(), *(fair(name) for name in NINE)):
         result = shelf.at(label)
         name = label.removesuffix(" + mask")
         theirs = PAPER_TABLE.get("solid-paper" if name == "oracle" else name)
@@ -145,6 +145,5 @@ def efficiency_figure(shelf: Shelf) -> Figure | None:
     return figure
 
 
-TABLES = {"data": data, "sizes": sizes, "compute": compute}
-WORDS = {"data-words": few_words, "sizes-words": sizes_words}
+PARTS = {"data": data, "sizes": sizes, "compute": compute, "data-words": few_words, "sizes-words": sizes_words}
 FIGURES = {"efficiency": efficiency_figure}

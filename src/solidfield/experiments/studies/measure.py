@@ -10,35 +10,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ...config import TrainConfig
-from ...disk import read_json
 from ...errors import SolidError
-from ...fields import Source
-from ...forecast import Fitted, Forecaster
-from ...keys import key
-from ...models import build, model_class
+from ...forecast import Fitted
+from ...models import model_class
 from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
 from ...prediction.ensemble import draw
 from ...report.ensembles import closed_forms, draw_maps
 from ...report.targets import truth_targets
 from ...training.checkpoint import State, load_state, save_state
-from ...training.loop import Progress, prepare, train
-from ...training.record import LOG, RUN, RunRecord
+from ...training.loop import prepare
+from ...training.record import LOG, RunRecord
 from ...worlds import Truth
-from ..bench.record import provenance
-from ..bench.schemes import threads
+from ..cell import Note, Place, Result
 from ..costs import ensemble_cost, pass_cost
-from .cell import Cell
-from .data import Note, alone, pairs_of, scenes, truth_of
+from ..trainer import STANDING, alone, built, threads, trained
+from .cell import Setting
+from .data import pairs_of, scenes, truth_of
 from .judged import picture, rollout_scores, scores
 from .scale import PILOT
 
@@ -51,20 +47,24 @@ ROLLED = 4  # one scene in so many is rolled out: from the second step on every 
 FLAT = 0.02  # a curve is flat if its last quarter gains less than this share
 
 
-def measure(cell: Cell, work: Path, command: str, note: Note | None = None) -> dict[str, Any]:
-    """Run the cell, or finish it; everything that a report may ask for, as plain JSON."""
-    with threads(1):
-        truth = truth_of(cell, work, note)
-        store = pairs_of(cell, truth, work, note)
-        last = truth.frames - 1 - 2 * cell.rollout
-        count = cell.scale.scenes if cell.rollout == 1 else max(2, cell.scale.scenes // ROLLED)
-        chosen = scenes(store, cell.split, count, last)
-        fitted = issubclass(model_class(cell.model), Fitted)
-        result = _fitted(cell, store, truth, chosen) if fitted else _trained(cell, work, store, truth, chosen, note)
-        return result | {"leaks": cell.leaks, "provenance": provenance(command, cell.seed)}
+@dataclass(frozen=True)
+class StudyCell(Setting):
+    def measure(self, place: Place, note: Note | None = None) -> Result:
+        """Run the cell, or finish it; everything that a report may ask for."""
+        with threads(1):
+            truth = truth_of(self, place.work, note)
+            store = pairs_of(self, truth, place.work, note)
+            last = truth.frames - 1 - 2 * self.rollout
+            count = self.scale.scenes if self.rollout == 1 else max(2, self.scale.scenes // ROLLED)
+            chosen = scenes(store, self.split, count, last)
+            if issubclass(model_class(self.model), Fitted):
+                result = _fitted(self, store, truth, chosen)
+            else:
+                result = _trained(self, place.work, store, truth, chosen, note)
+            return result | {"leaks": self.leaks}
 
 
-def _fitted(cell: Cell, store: PairStore, truth: Truth, chosen: np.ndarray) -> dict[str, Any]:
+def _fitted(cell: StudyCell, store: PairStore, truth: Truth, chosen: np.ndarray) -> dict[str, Any]:
     """A closed form: fitted to the training examples and drawn."""
     targets, part = truth_targets(store, chosen, truth), store.first(cell.share)
     start = time.process_time()
@@ -79,7 +79,7 @@ def _fitted(cell: Cell, store: PairStore, truth: Truth, chosen: np.ndarray) -> d
 
 
 def _trained(
-    cell: Cell, work: Path, store: PairStore, truth: Truth, chosen: np.ndarray, note: Note | None
+    cell: StudyCell, work: Path, store: PairStore, truth: Truth, chosen: np.ndarray, note: Note | None
 ) -> dict[str, Any]:
     folder = work / cell.scale.name / "runs" / cell.run
     with alone(folder.with_suffix(".lock")):
@@ -113,12 +113,18 @@ def _trained(
     else:
         targets, maps = truth_targets(store, chosen, truth), drawn[:, :, 0]
         judged = {"scores": scores(store, targets, maps), "picture": picture(store, targets, maps)}
-    costs = _costs(run, run.scaling.standardise(source))
-    costs |= {"members": members, "draw_seconds_of_100_members": 100 * seconds / members / len(chosen) / cell.rollout}
+    standard = run.scaling.standardise(source)
+    costs = {
+        "parameters": run.model.parameter_count(),
+        "gmacs_of_a_pass": pass_cost(run.model, standard),
+        "gmacs_of_100_members": ensemble_cost(run.model, standard, 100),
+        "members": members,
+        "draw_seconds_of_100_members": 100 * seconds / members / len(chosen) / cell.rollout,
+    }
     return {"training": training, "costs": costs, **judged}
 
 
-def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], RunRecord]:
+def tuned(cell: StudyCell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], RunRecord]:
     """The account of the training, and the run that the best rate gave."""
     prepared, spent = _prepared(cell, store, folder)
     pilots = _pilots(cell, store, folder, prepared, note)
@@ -131,9 +137,9 @@ def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tupl
     warmup = min(100, max(1, expected // 10))
     config = _config(cell, best, left, validate_every=max(10, expected // points), warmup=warmup)
     start, whole = time.process_time(), not (folder / "main").exists()
-    _train(cell, store, folder / "main", config, cell.options, prepared, note, f"training at rate {best:g}")
+    stage = f"training at rate {best:g}"
+    run = trained(cell.model, cell.options, store, folder / "main", config, note, stage, prepared, ready=True)
     with_rest = time.process_time() - start if whole else None  # a resumed run has no such number
-    run = RunRecord.open(folder / "main")
     curve, speed = _curve(folder / "main" / LOG)
     account = {
         "rates": {f"{rate:g}": pilots.get(rate, {}).get("crps") for rate in cell.rates if len(cell.rates) > 1},
@@ -153,9 +159,9 @@ def tuned(cell: Cell, store: PairStore, folder: Path, note: Note | None) -> tupl
     return account, run
 
 
-def _prepared(cell: Cell, store: PairStore, folder: Path) -> tuple[dict[str, Tensor] | None, float]:
+def _prepared(cell: StudyCell, store: PairStore, folder: Path) -> tuple[dict[str, Tensor] | None, float]:
     """What the model estimates before its first step, made once, and the seconds it took."""
-    model, place = _built(cell, store, cell.options), folder / "prepared"
+    model, place = built(cell.model, cell.options, store, cell.seed), folder / "prepared"
     part = model.prepared()
     if part is None:
         return None, 0.0
@@ -171,7 +177,7 @@ def _prepared(cell: Cell, store: PairStore, folder: Path) -> tuple[dict[str, Ten
 
 
 def _pilots(
-    cell: Cell, store: PairStore, folder: Path, prepared: dict[str, Tensor] | None, note: Note | None
+    cell: StudyCell, store: PairStore, folder: Path, prepared: dict[str, Tensor] | None, note: Note | None
 ) -> dict[float, dict[str, Any]]:
     """By rate: validation CRPS, seconds, seconds a step; rates whose loss is not finite are left out.
 
@@ -183,86 +189,47 @@ def _pilots(
     budget: dict[str, Any] = {"steps": FEW_STEPS}
     if len(cell.rates) > 1:
         budget = {"minutes": PILOT * cell.minutes} if cell.minutes else {"steps": _share(cell, PILOT)}
-    for place, rate in enumerate(cell.rates):
-        run, stage = folder / f"pilot-{rate:g}", f"rate {rate:g} ({place + 1} of {len(cell.rates)})"
+    for number, rate in enumerate(cell.rates, start=1):
+        place, stage = folder / f"pilot-{rate:g}", f"rate {rate:g} ({number} of {len(cell.rates)})"
         config = _config(cell, rate, budget, validate_every=10**9, warmup=10)
         try:
-            _train(cell, store, run, config, options, prepared, note, stage)
+            run = trained(cell.model, options, store, place, config, note, stage, prepared, ready=True)
         except SolidError as error:
             failure = error
             continue
-        speed = _curve(run / LOG)[1]
-        found[rate] = read_json(run / RUN)["history"] | {"step_seconds": config.batch / (speed or config.batch)}
+        speed = _curve(place / LOG)[1]
+        found[rate] = run.info["history"] | {"step_seconds": config.batch / (speed or config.batch)}
     if failure is not None and not found:
         raise failure
     return found
 
 
-def _left(cell: Cell, spent: float, pilots: int) -> dict[str, Any]:
+def _left(cell: StudyCell, spent: float, pilots: int) -> dict[str, Any]:
     """What the pilots have left of the budget."""
     if cell.minutes is None:
         return {"steps": _share(cell, 1 - PILOT * pilots) if pilots > 1 else cell.steps}
     return {"minutes": max(cell.minutes - spent / 60, PILOT * cell.minutes)}
 
 
-def _share(cell: Cell, share: float) -> int:
+def _share(cell: StudyCell, share: float) -> int:
     return max(2, round(share * (cell.steps or 0)))
 
 
-def _config(cell: Cell, rate: float, budget: dict[str, Any], validate_every: int, warmup: int) -> TrainConfig:
+def _config(cell: StudyCell, rate: float, budget: dict[str, Any], validate_every: int, warmup: int) -> TrainConfig:
     examples, members = VALIDATION.get(model_class(cell.model).family, (64, 8))
     few = cell.scale.members  # of a trial
     examples, members = min(examples, 2 * few), min(members, few)
     warmup = min(warmup, budget["steps"] - 1) if "steps" in budget else warmup
     return TrainConfig(
-        **budget,
-        clock="cpu",
-        batch=cell.scale.batch,
+        **(STANDING | budget | {"batch": cell.scale.batch}),
         lr=rate,
         warmup=warmup,
-        ema=0.995,
-        thin=0.5,  # in half of the examples some sensors are hidden: spread stays honest when examples are few
         validate_every=validate_every,
         checkpoint_every=200,
         validation_examples=examples,
         validation_members=members,
         seed=cell.seed,
     )
-
-
-def _train(
-    cell: Cell,
-    store: PairStore,
-    folder: Path,
-    config: TrainConfig,
-    options: dict[str, Any],
-    prepared: dict[str, Tensor] | None,
-    note: Note | None,
-    stage: str,
-) -> None:
-    model = _built(cell, store, options)
-    if (part := model.prepared()) is not None:
-        part.load_state_dict(prepared or {})
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    resume, report = (folder / RUN).is_file(), _reporting(note, stage)
-    train(model, store, folder, config, options, resume=resume, report=report, ready=True)
-
-
-def _built(cell: Cell, store: PairStore, options: dict[str, Any]) -> Forecaster:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(cell.seed, "weights"))
-        return build(cell.model, store.spec(), options)
-
-
-def _reporting(note: Note | None, stage: str) -> Callable[[Progress], None] | None:
-    if note is None:
-        return None
-
-    def report(progress: Progress) -> None:
-        crps = "" if progress.crps is None else f", CRPS {progress.crps:.3f}"
-        note(f"{stage}{crps}", progress.step, progress.total or 0)
-
-    return report
 
 
 def _curve(log: Path) -> tuple[list[tuple[float, float]], float | None]:
@@ -279,11 +246,3 @@ def last_quarter_gain(curve: list[tuple[float, float]]) -> float | None:
         return None
     before = [crps for seconds, crps in curve if seconds <= 0.75 * curve[-1][0]]
     return None if not before else 1 - min(crps for _, crps in curve) / min(before)
-
-
-def _costs(run: RunRecord, source: Source) -> dict[str, Any]:
-    return {
-        "parameters": run.model.parameter_count(),
-        "gmacs_of_a_pass": pass_cost(run.model, source),
-        "gmacs_of_100_members": ensemble_cost(run.model, source, 100),
-    }

@@ -7,10 +7,11 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from ...plot.style import looks, tidy
+from ..cell import Result
+from ..text import markdown, number, unknown
 from . import catalog, paper
 from .catalog import make, random, twelve
-from .shelf import Result, Shelf, coverage, crps
-from .text import markdown, number, unknown, with_error
+from .shelf import Shelf, coverage, crps, with_error
 
 REGIMES = ("global", "instance")
 
@@ -121,6 +122,5 @@ def patterns_figure(shelf: Shelf) -> Figure | None:
     return figure
 
 
-TABLES = {"patterns": table, "between": odd_frames}
-WORDS = {"patterns-words": words, "between-words": between_words}
+PARTS = {"patterns": table, "between": odd_frames, "patterns-words": words, "between-words": between_words}
 FIGURES = {"patterns": patterns_figure}

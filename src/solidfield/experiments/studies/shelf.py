@@ -12,11 +12,11 @@ import numpy as np
 from ...disk import Damaged, read_json
 from ...scores.estimate import bootstrap
 from ...worlds.scenarios import Scenario
+from ..cell import Cell, Result
+from ..text import MISSING
+from ..text import with_error as estimated
 from .catalog import make, random
-from .cell import Cell
 from .scale import Scale
-
-Result = dict[str, Any]
 
 
 class Gap(NamedTuple):
@@ -34,12 +34,12 @@ class Gap(NamedTuple):
 @dataclass(frozen=True)
 class Shelf:
     scale: Scale
-    folder: Path  # of results
+    folder: Path  # of all results
 
     @cached_property
     def stored(self) -> dict[str, Result]:  # by key
         found = {}
-        for path in sorted((self.folder / self.scale.name).glob("*.json")):
+        for path in sorted((self.folder / "studies" / self.scale.name).glob("*.json")):
             try:
                 found[path.stem] = read_json(path)
             except Damaged:
@@ -88,3 +88,8 @@ def ranked(found: dict[str, Result | None], region: str = "off") -> list[tuple[s
     """Labels and CRPS from the lowest on, of those that are stored."""
     values = {label: crps(result, region) for label, result in found.items()}
     return sorted(((label, value) for label, value in values.items() if value is not None), key=lambda row: row[1])
+
+
+def with_error(result: Result | None, region: str = "off", missing: str = MISSING) -> str:
+    """The CRPS of a region and its standard error."""
+    return estimated(score(result, "crps", region), missing)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from ...plot.style import looks, tidy
+from ..text import MISSING, markdown, named, number, small, unknown
 from .forecasting import column, decimals
-from .shelf import Shelf, coverage
-from .text import MISSING, markdown, named, number, small, unknown, with_error
+from .shelf import Shelf, coverage, with_error
 
 
 def rivals(shelf: Shelf) -> str:
@@ -80,6 +80,5 @@ def curves_figure(shelf: Shelf) -> Figure | None:
     return figure
 
 
-TABLES = {"rivals": rivals}
-WORDS = {"curves-words": flat}
+PARTS = {"rivals": rivals, "curves-words": flat}
 FIGURES = {"curves": curves_figure}

@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...plot.style import GREY, looks, tidy
+from ..cell import Result
+from ..text import MISSING, markdown, mean_of, named, number, unknown
 from . import catalog, paper
-from .shelf import Result, Shelf, coverage, score
-from .text import MISSING, markdown, mean_of, named, number, unknown
+from .shelf import Shelf, coverage, score
 
 
 def cells(shelf: Shelf) -> dict[str, Result | None]:
@@ -179,6 +180,10 @@ def rollout_figure(shelf: Shelf) -> Figure | None:
     return figure
 
 
-TABLES = {"reliability": reliability, "rollout": rollout}
-WORDS = {"reliability-words": spread_words, "rollout-words": rollout_words}
+PARTS = {
+    "reliability": reliability,
+    "rollout": rollout,
+    "reliability-words": spread_words,
+    "rollout-words": rollout_words,
+}
 FIGURES = {"uncertainty": uncertainty_figure, "rollout": rollout_figure}

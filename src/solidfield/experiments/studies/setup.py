@@ -1,74 +1,15 @@
-"""Pages from stored cells alone: `solid bench report`.
-
-A page marks the place of a part by a line `<!-- study NAME -->` and its end by `<!-- end -->`; what stands between is
-replaced. NAME is a table, a sentence or a figure of a study. Nothing is trained and no truth is opened.
-"""
+"""What is equal between the models of the studies and what is not, and how much of it is stored."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from ...errors import SolidError
-from ...plot.style import DPI
-from . import ablation, efficiency, forecasting, patterns, tuning, uncertainty
+from ..cell import Result
 from .catalog import TUNED, all_cells
-from .scale import PILOT, Scale
+from .scale import PILOT
 from .shelf import Shelf
-
-STUDIES = (forecasting, tuning, efficiency, uncertainty, ablation, patterns)
-PLACE = re.compile(r"<!-- study (?P<name>[\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
-
-Part = Callable[[Shelf], str]
-
-
-def parts() -> dict[str, Part]:
-    """Every table and sentence by name."""
-    found: dict[str, Part] = {"setup": setup}
-    for study in STUDIES:
-        found |= study.TABLES | study.WORDS
-    return found
-
-
-def figures() -> dict[str, Callable[[Shelf], Figure | None]]:
-    return {name: draw for study in STUDIES for name, draw in study.FIGURES.items()}
-
-
-def write_page(page: Path, results: Path, scale: Scale) -> list[str]:
-    """Replace every marked part of a page and write its figures beside it; returns the names of what was written."""
-    if not page.is_file():
-        raise SolidError(f"no page at {page}; name a Markdown file with study markers")
-    shelf, written = Shelf(scale, results), list[str]()
-    known, drawn = parts(), figures()
-
-    def part(match: re.Match[str]) -> str:
-        name = match["name"]
-        if name in known:
-            body = known[name](shelf)
-        elif name.removesuffix("-figure") in drawn:
-            body = _figure(name.removesuffix("-figure"), drawn[name.removesuffix("-figure")], shelf, page)
-        else:
-            raise SolidError(f"{page} wants '{name}', which no study has; known: {', '.join([*known, *drawn])}")
-        written.append(name)
-        return f"<!-- study {name} -->\n{body}\n<!-- end -->"
-
-    text = PLACE.sub(part, page.read_text())
-    if written:
-        page.write_text(text)
-    return written
-
-
-def _figure(name: str, draw: Callable[[Shelf], Figure | None], shelf: Shelf, page: Path) -> str:
-    figure = draw(shelf)
-    path = page.parent / "images" / "studies" / f"{name}.png"
-    if figure is None:
-        return f"*The cells of this figure ({name}) are not stored yet.*"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI, metadata={"Software": None})
-    return f"![{name}](images/studies/{name}.png)"
 
 
 def setup(shelf: Shelf) -> str:
@@ -113,9 +54,13 @@ def _listed(rates: tuple[float, ...]) -> str:
     return ", ".join(f"{rate:g}" for rate in rates)
 
 
-def _origin(stored: list[dict[str, object]]) -> str:
-    commits = sorted({result["provenance"]["commit"][:10] for result in stored})  # type: ignore[index]
-    machines = sorted({result["provenance"]["machine"] for result in stored})  # type: ignore[index]
+def _origin(stored: list[Result]) -> str:
+    commits = sorted({result["provenance"]["commit"][:10] for result in stored})
+    machines = sorted({result["provenance"]["machine"] for result in stored})
     if not stored:
         return ""
     return f", computed at commit {', '.join(commits)} on {'; '.join(machines)}"
+
+
+PARTS = {"setup": setup}
+FIGURES: dict[str, Callable[[Shelf], Figure | None]] = {}

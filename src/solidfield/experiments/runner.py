@@ -15,11 +15,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from ...disk import replace
-from ...engine import Engine, spread
-from ...errors import SolidError
-from .cell import Cell, read_result, write_result
-from .measure import measure
+from ..disk import replace
+from ..engine import Engine, spread
+from ..errors import SolidError
+from .cell import Cell, Place
+from .store import provenance, read_result, write_result
 
 SAY_EVERY = 1.0  # seconds between two words of a cell
 STALE = 120.0  # a word that old comes from a cell that is no longer running
@@ -30,7 +30,7 @@ class Task:
     """A cell on its way to wherever it is run; importable, picklable."""
 
     cell: Cell
-    work: Path
+    place: Place
     command: str
 
 
@@ -62,7 +62,7 @@ def chosen(cells: Sequence[Cell], only: str | None) -> list[Cell]:
 
 def run_cells(
     cells: Sequence[Cell],
-    work: Path,
+    place: Place,
     results: Path,
     command: str,
     engine: Engine = Engine(),
@@ -81,14 +81,14 @@ def run_cells(
             if minutes is not None and time.monotonic() - start > 60 * minutes:
                 return
             begun += 1
-            yield Task(cell, work, command)
+            yield Task(cell, place, command)
 
     def tell() -> None:
         if report is not None:
             finished = len(run) + len(failed)
             passed = time.monotonic() - start
             left = passed / finished * (len(missing) - finished) if finished else None
-            report(State(skipped + finished, len(cells), words(work), left))
+            report(State(skipped + finished, len(cells), words(place.work), left))
 
     function: Callable[[Task], Any] = work_on
     if engine.kind == "here":
@@ -106,7 +106,7 @@ def run_cells(
 
 def work_on(task: Task, tell: Callable[[], None] | None = None) -> dict[str, Any]:
     """Measure a cell and say from time to time how far it is."""
-    path = task.work / "running" / f"{task.cell.key}.json"
+    path = task.place.work / "running" / f"{task.cell.key}.json"
     said = 0.0
 
     def note(stage: str, done: int, total: int) -> None:
@@ -121,7 +121,8 @@ def work_on(task: Task, tell: Callable[[], None] | None = None) -> dict[str, Any
             tell()
 
     try:
-        return measure(task.cell, task.work, task.command, note)
+        result = task.cell.measure(task.place, note)
+        return result | {"provenance": provenance(task.command, task.cell.seed)}
     finally:
         with suppress(OSError):
             path.unlink(missing_ok=True)

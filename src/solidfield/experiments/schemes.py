@@ -6,25 +6,23 @@ see the same wrap-around, dropout, rolls and learning-rate schedule as `solid`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from ...config import TrainConfig
-from ...errors import SolidError
-from ...fields import Source
-from ...keys import key
-from ...models import build
-from ...pairs.store import PairStore
-from ...prediction.ensemble import draw
-from ...training.loop import Progress, train
-from ...training.record import RunRecord
-from ..costs import sampling_cost
+from ..config import TrainConfig
+from ..fields import Source
+from ..forecast import Fitted
+from ..models import model_class
+from ..pairs.store import PairStore
+from ..prediction.ensemble import draw
+from ..training.record import RunRecord
+from .cell import Note
+from .costs import sampling_cost
+from .trainer import STANDING, trained
 
 
 @dataclass(frozen=True)
@@ -72,52 +70,34 @@ SCHEMES = {
 
 
 def scheme(name: str) -> Scheme:
-    if name not in SCHEMES:
-        raise SolidError(f"no scheme '{name}'; choose among {', '.join(SCHEMES)}")
-    return SCHEMES[name]
+    """A scheme of ours, or a rival as it is, shown which readings are real where it leaves the choice."""
+    if name in SCHEMES:
+        return SCHEMES[name]
+    options = {"mask_channel": True} if "mask_channel" in inspect.signature(model_class(name)).parameters else {}
+    return Scheme(name, name, options, lr=1e-3)
 
 
-def trained(
-    chosen: Scheme,
-    store: PairStore,
-    folder: Path,
-    minutes: float,
-    seed: int,
-    report: Callable[[Progress], None] | None = None,
-    **settings: Any,  # further fields of TrainConfig
+def is_closed(name: str) -> bool:
+    """Is the model fitted in closed form?"""
+    return issubclass(model_class(scheme(name).model), Fitted)
+
+
+def train_scheme(
+    name: str, store: PairStore, folder: Path, minutes: float, seed: int, note: Note | None = None
 ) -> RunRecord:
-    """Train a scheme on one core within a budget of its time, or take the run that is already there."""
-    standing: dict[str, Any] = {
+    """Within a budget of CPU time, or the run that is already there."""
+    chosen = scheme(name)
+    settings: dict[str, Any] = {
         "minutes": minutes,
-        "clock": "cpu",  # and one thread: a budget that other work on the machine cannot shorten
-        "batch": 32,
         "lr": chosen.lr,
-        "ema": 0.995,
-        "thin": 0.5,  # in half of the examples some sensors are hidden: spread stays honest when examples are few
         "validate_every": 500,
         "checkpoint_every": 500,
         "validation_examples": 16 if chosen.dear else 64,
         "validation_members": 4,
         "seed": seed,
     }
-    config = TrainConfig(**(standing | chosen.settings | settings))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(seed, "weights"))
-        model = build(chosen.model, store.spec(), chosen.options)
-    resume = (folder / "run.json").is_file()
-    with threads(1):
-        train(model, store, folder, config, chosen.options, resume=resume, report=report)
-    return RunRecord.open(folder)
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    config = TrainConfig(**(STANDING | settings | chosen.settings))
+    return trained(chosen.model, chosen.options, store, folder, config, note, f"training {name}")
 
 
 def members_of(

@@ -1,0 +1,19 @@
+"""The list of experiments, a verb of `solid bench` each. How to add one: see the room's docstring."""
+
+from __future__ import annotations
+
+from . import studies
+from .bench import airdelhi, era5, flow, gaussian, kolkata
+from .cell import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        gaussian.EXPERIMENT,
+        flow.EXPERIMENT,
+        kolkata.EXPERIMENT,
+        era5.EXPERIMENT,
+        airdelhi.EXPERIMENT,
+        *studies.EXPERIMENTS,
+    )
+}
