@@ -19,9 +19,10 @@ from solidfield.models.oformer import OFormer, galerkin_attention, normalise_tok
 from solidfield.models.omnifield import OmniField
 from solidfield.models.scent import Scent, random_reads
 from solidfield.models.unet import UNet
-from solidfield.models.unet_mixture import FLOOR, UNetMixture, mixture_log_density
+from solidfield.models.unet_mixture import UNetMixture
 from solidfield.nn.coords import unit_coordinates
 from solidfield.nn.tokens import tokens_at
+from solidfield.theory.laws import LEAST_SCALE
 
 RIVALS = [UNet, FFNO, OFormer, OmniField, Scent, UNetMixture]
 TOKEN_RIVALS = [OFormer, OmniField, Scent]
@@ -89,6 +90,15 @@ def test_ffno_has_no_more_modes_than_an_axis_has_bins():
 # ---- the family
 
 
+def mixture_of(made: UNetMixture, source: Source) -> torch.distributions.MixtureSameFamily:  # of (B, C, H, W)
+    """The law of every cell as torch has it."""
+    with torch.no_grad():
+        parts = made.law.parts(made.encode(source).movedim(1, -1))  # three of (B, H, W, C, J)
+    log_pi, mu, s = (part.movedim(-2, 1) for part in parts)
+    components = torch.distributions.Normal(mu, s)
+    return torch.distributions.MixtureSameFamily(torch.distributions.Categorical(logits=log_pi), components)
+
+
 @each_rival
 def test_loss_is_the_mean_over_observed_targets(model: type[Forecaster]):
     """Per example a sum over M_o divided by its count, averaged over examples."""
@@ -98,7 +108,7 @@ def test_loss_is_the_mean_over_observed_targets(model: type[Forecaster]):
     source, target = pair.source, pair.target
     with torch.no_grad():
         if isinstance(made, UNetMixture):
-            term = -mixture_log_density(target.values, *made.mixture(source))
+            term = -mixture_of(made, source).log_prob(target.values) - 0.5 * math.log(2 * math.pi)
         else:
             made.reads = 1000  # SCENT's random reading of sensors would make the two passes differ
             term = (made.forecast(source) - target.values).square()
@@ -144,31 +154,15 @@ def test_wrapping_unet_commutes_with_shifts_of_a_pooling_cell():
 # ---- UNet with a mixture head
 
 
-def test_one_component_is_the_gaussian_likelihood():
-    u, mu, s = normal(2, 1, 3, 3), normal(2, 1, 1, 3, 3, key=1), normal(2, 1, 1, 3, 3, key=2).exp()
-    expected = torch.distributions.Normal(mu[:, 0], s[:, 0]).log_prob(u)
-    torch.testing.assert_close(mixture_log_density(u, torch.zeros(2, 1, 1, 3, 3), mu, s), expected)
-
-
-def test_mixture_density_integrates_to_one():
-    log_w = normal(1, 3, 1, 1, 1).log_softmax(1).expand(-1, -1, -1, 1, 4001)
-    mu, s = (t.expand(-1, -1, -1, 1, 4001) for t in (normal(1, 3, 1, 1, 1, key=1), normal(1, 3, 1, 1, 1, key=2).exp()))
-    u = torch.linspace(-40, 40, 4001)[None, None, None]
-    mass = torch.trapezoid(mixture_log_density(u, log_w, mu, s).exp(), u)
-    torch.testing.assert_close(mass, torch.ones(1, 1, 1), rtol=1e-4, atol=0)
-
-
 def test_mixture_members_have_the_mixture_moments():
     spec = contract.make_spec((6, 6))
     made = contract.build(UNetMixture, spec)
     contract.descend(made, [contract.make_pair(spec, seed=seed) for seed in range(20)], lr=1e-2)
     source = contract.make_pair(spec, batch=1).source
     members = contract.evaluated(made, source, range(4000))
-    with torch.no_grad():
-        log_w, mu, s = made.mixture(source)
-    mean = (log_w.exp() * mu).sum(1)
-    variance = (log_w.exp() * (s.square() + mu.square())).sum(1) - mean.square()
-    assert s.min() > FLOOR
+    law = mixture_of(made, source)
+    mean, variance = law.mean, law.variance
+    assert law.component_distribution.scale.min() > LEAST_SCALE
     assert ((members.mean(0) - mean).abs() < 5 * (variance / 4000).sqrt()).all()
     torch.testing.assert_close(members.var(0).mean(), variance.mean(), rtol=0.03, atol=0)
 

@@ -83,7 +83,7 @@ def test_strict_x_tau_is_pure_noise_off_the_target_mask(monkeypatch: pytest.Monk
     model, (pair, later) = tiny(), example()
     seen: dict[str, Tensor] = {}
 
-    def spy(key: str, x_tau: Tensor, source: Source, tau: Tensor) -> Tensor:
+    def spy(key: str, x_tau: Tensor, source: Source, tau: Tensor, known: Tensor) -> Tensor:
         seen[key], seen["tau"] = x_tau, tau
         return x_tau
 

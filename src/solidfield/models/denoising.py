@@ -72,8 +72,9 @@ class Denoising(Forecaster):
         x_tau: Tensor,  # (B, C, H, W)
         source: Source,
         tau: Tensor,  # (B,)
+        known: Tensor | None = None,  # (B, C, H, W) bool, where x_tau holds a noised value; None: everywhere
     ) -> Tensor:  # (B, C, H, W)
-        """What the network answers: the noise in x_tau, or the velocity."""
+        """What the network answers: the noise in x_tau, or the velocity; meant where x_tau is known."""
 
     def noise_in(
         self,
@@ -95,7 +96,9 @@ class Denoising(Forecaster):
         if self.leaks and not isinstance(pair, OraclePair):
             raise SolidError(f"{self.name} as oracle needs dense simulated targets, got sparse ones; set oracle=false")
         if isinstance(pair, OraclePair) and not self.leaks:
-            raise SolidError(f"{self.name} is strict but was given dense targets; give sparse pairs or set oracle=true")
+            raise SolidError(
+                f"{self.name} is strict, got dense targets; give sparse pairs, or build it with oracle=true"
+            )
         sparse = pair.pair if isinstance(pair, OraclePair) else pair
         x_0 = pair.dense if isinstance(pair, OraclePair) else sparse.target.values
         source, m_o = sparse.source, sparse.target.mask
@@ -104,7 +107,7 @@ class Denoising(Forecaster):
         white = torch.randn(x_0.shape, generator=generator, dtype=x_0.dtype).to(x_0.device)
         eps = self.colour(white)
         x_tau = noised(x_0, eps, tau, self.schedule)
-        eps_hat = self.noise_in(self.denoise(x_tau, source, tau), x_tau, tau)
+        eps_hat = self.noise_in(self.denoise(x_tau, source, tau, m_o), x_tau, tau)
         return denoising_loss(eps_hat, eps, m_o, source.mask, self.lam)
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)

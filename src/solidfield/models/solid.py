@@ -25,7 +25,7 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import product
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -42,7 +42,7 @@ from ..nn.unet import UNet
 from ..noise import Noise
 from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.copula import Latents, channel_mixing, make_copula
-from ..theory.laws import LAWS, interpolate
+from ..theory.laws import LAWS
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
 
@@ -159,18 +159,16 @@ class Solid(Forecaster):
         return float(self.lasting)
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:
-        return self._sample(source, noise, lambda features, z: interpolate(self.law.table(features), z))
+        return self._sample(source, noise, few=False)
 
     def sample_few(self, source: Source, members: int, noise: Noise) -> Tensor:
-        return self._sample(source, noise, self.law.value)
+        return self._sample(source, noise, few=True)
 
     @torch.no_grad()
-    def _sample(self, source: Source, noise: Noise, values: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    def _sample(self, source: Source, noise: Noise, few: bool) -> Tensor:
         features, location, scale = self.encode(source)
         z = self.copula(source, noise)  # (K, B, C, H, W)
-        flat = (z * self._widening(source)).movedim(2, -1).flatten(1, 3)  # (K, B * H * W, C)
-        u = values(features.movedim(1, -1).flatten(0, 2), flat)
-        u = u.unflatten(1, (len(source), *self.spec.grid.shape)).movedim(-1, 2)
+        u = self.law.quantiles(features, z * self._widening(source), few)
         return torch.where(pinned(source), source.values + self.obs_std * z, location + scale * u)
 
     def _widening(self, source: Source) -> Tensor:  # (B, C, H, W)

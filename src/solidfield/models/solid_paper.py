@@ -94,6 +94,7 @@ class SolidPaper(Denoising):
         x_tau: Tensor,  # (B, C, H, W)
         source: Source,
         tau: Tensor,  # (B,)
+        known: Tensor | None = None,  # of no use: white noise tells nothing of a neighbour's
     ) -> Tensor:  # (B, C, H, W)
         x_c, m_i = readings(source, self.fill, self.spec.grid), source.mask.to(x_tau.dtype)
         place = self.place.to(x_tau).expand(len(x_tau), -1, -1, -1)

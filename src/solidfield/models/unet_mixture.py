@@ -5,17 +5,17 @@ paper lacks: as cheap as the point forecast, and a full distribution of any shap
 
     p(u | cell) = sum_m w_m N(u; mu_m, s_m^2),     L = mean over M_o of -log p(u)
 
-Members are independent draws at each cell: marginals are meant to be right, the joint law is not modelled.
+The mixture is that of `solid` (`theory/laws.py`): the same head, the same smallest scale, so that neither can win by
+being sharper than the other may be. Members are independent draws at each cell: marginals are meant to be right, the
+joint law is not modelled.
 
-Where we depart from it: scales are softplus(.) + 1e-3 rather than exponentials, so that a single repeated
-value cannot drive the likelihood to infinity; the mask is an input by default, since no published way is to
-be matched.
+Where we depart from it: scales are a softplus above a smallest one rather than exponentials, so that a single repeated
+value cannot drive the likelihood to infinity; the mask is an input by default, since no published way is to be matched.
 Learning rate: 1e-3, cosine.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import torch
@@ -25,11 +25,10 @@ from torch import Tensor
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
 from ..noise import Noise
+from ..theory.laws import MixtureLaw
 from ..theory.objective import masked_mean
 from .regression import input_channels, input_width
 from .unet import PlainUNet, wrapped_axes
-
-FLOOR = 1e-3  # smallest scale, in standard deviations of the data
 
 
 class UNetMixture(Forecaster):
@@ -54,36 +53,21 @@ class UNetMixture(Forecaster):
     ):
         super().__init__(spec)
         self.mask_channel = mask_channel
-        self.components = components
-        outputs = 3 * components * spec.channels
-        self.net = PlainUNet(input_width(spec, mask_channel), outputs, width, wrapped_axes(spec, periodic))
+        self.net = PlainUNet(input_width(spec, mask_channel), width, width, wrapped_axes(spec, periodic))
+        self.law = MixtureLaw(width, spec.channels, components)
 
-    def mixture(self, source: Source) -> tuple[Tensor, Tensor, Tensor]:
-        """Log weights, means and scales of the components, each (B, M, C, H, W)."""
-        raw = self.net(input_channels(source, self.spec, self.mask_channel))
-        logits, mu, s = raw.unflatten(1, (3, self.components, self.spec.channels)).unbind(1)
-        return logits.log_softmax(1), mu, F.softplus(s) + FLOOR
+    def encode(self, source: Source) -> Tensor:  # (B, F, H, W)
+        return F.silu(self.net(input_channels(source, self.spec, self.mask_channel)))
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
-        nll = -mixture_log_density(pair.target.values, *self.mixture(pair.source))
-        return masked_mean(nll, pair.target.mask, pair.source.mask)
+        target = pair.target
+        b, c, y, x = where = target.mask.nonzero(as_tuple=True)
+        features = self.encode(pair.source).movedim(1, -1)[b, y, x]
+        each = self.law.loss(features, target.values[where], c, generator)
+        return masked_mean(torch.zeros_like(target.values).index_put(where, each), target.mask)
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        log_w, mu, s = self.mixture(source)
-        shape = mu.shape[2:]
-        uniform = torch.special.ndtr(noise(shape))  # (K, B, C, H, W): which component
-        passed = uniform[:, :, None] > log_w.exp().cumsum(1)  # (K, B, M, C, H, W)
-        m = passed.sum(2, keepdim=True).clamp(max=self.components - 1)
-        mu, s = (t[None].expand_as(passed).gather(2, m).squeeze(2) for t in (mu, s))
-        return mu + s * noise(shape)
+        return self.law.quantiles(self.encode(source), noise(source.values.shape[1:]))
 
-
-def mixture_log_density(
-    u: Tensor,  # (B, C, H, W)
-    log_w: Tensor,  # (B, M, C, H, W)
-    mu: Tensor,  # (B, M, C, H, W)
-    s: Tensor,  # (B, M, C, H, W)
-) -> Tensor:  # (B, C, H, W)
-    z = (u[:, None] - mu) / s
-    log_normal = -0.5 * z.square() - s.log() - 0.5 * math.log(2 * math.pi)
-    return torch.logsumexp(log_w + log_normal, dim=1)
+    def sample_few(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
+        return self.law.quantiles(self.encode(source), noise(source.values.shape[1:]), few=True)

@@ -68,6 +68,18 @@ class Law(nn.Module, ABC):
     def table(self, features: Tensor) -> Tensor:  # (P, C, nodes)
         """Q at NODES, increasing along the last axis: for many latents a cell, by `interpolate`."""
 
+    def quantiles(
+        self,
+        features: Tensor,  # (B, F, H, W)
+        latents: Tensor,  # (K, B, C, H, W)
+        few: bool = False,  # members of a cell are so few that its table would not pay
+    ) -> Tensor:  # (K, B, C, H, W)
+        """Q of whole fields of latents."""
+        cells, z = features.movedim(1, -1), latents.movedim(2, -1)
+        flat, flat_z = cells.flatten(0, 2), z.flatten(1, 3)  # (P, F), (K, P, C)
+        values = self.value(flat, flat_z) if few else interpolate(self.table(flat), flat_z)
+        return values.reshape(z.shape).movedim(-1, 2)
+
 
 def interpolate(
     table: Tensor,  # (P, C, nodes)
