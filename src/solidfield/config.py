@@ -108,7 +108,30 @@ R = TypeVar("R", bound=BaseModel)
 
 
 def load_config(preset: str | Path | None = None, overrides: tuple[str, ...] = ()) -> Config:
-    """A preset by name or a TOML file by path, then `table.key=value` overrides, in that order."""
+    """A preset by name or a TOML file by path, then `table.key=value` overrides, in that order.
+
+    Parameters
+    ----------
+    preset : str or path, optional
+        "smoke", "laptop", "paper", "paper-large", or a TOML file. Default: the defaults of the records.
+    overrides : tuple of str, default ()
+        Such as "train.steps=100"; values are TOML.
+
+    Returns
+    -------
+    Config
+        Frozen, with the tables `world`, `scenario`, `model`, `train` and `predict`.
+
+    Raises
+    ------
+    SolidError
+        If a key is unknown or a value is not allowed; the message names it.
+
+    Examples
+    --------
+    >>> load_config("smoke", ("train.steps=7",)).train.steps
+    7
+    """
     plain = _read(preset) if preset is not None else {}
     for item in overrides:
         _override(plain, item)

@@ -28,7 +28,21 @@ def restrict(
 
 @dataclass(frozen=True)
 class Target:
-    """Readings to be predicted: values are exact zeros off the mask."""
+    """Readings to be predicted: values are exact zeros off the mask.
+
+    Parameters
+    ----------
+    values : tensor (B, C, H, W)
+        Standardised readings; `Target.of` puts the zeros in.
+    mask : tensor (B, C, H, W) of bool
+        M_o, the cells that were read.
+
+    Examples
+    --------
+    >>> mask = torch.tensor([[[[True, False]]]])
+    >>> Target.of(torch.tensor([[[[2.0, float("nan")]]]]), mask).values.tolist()
+    [[[[2.0, 0.0]]]]
+    """
 
     values: Tensor  # (B, C, H, W)
     mask: Tensor  # (B, C, H, W) bool, M_o
@@ -40,7 +54,26 @@ class Target:
 
 @dataclass(frozen=True)
 class Source:
-    """A query: the readings at hand, how far ahead to predict, and what is known everywhere (covariates)."""
+    """A query: the readings at hand, how far ahead to predict, and what is known everywhere (covariates).
+
+    Parameters
+    ----------
+    values : tensor (B, C, H, W)
+        X_c, standardised readings; exact zeros off the mask (`Source.of` puts them in).
+    mask : tensor (B, C, H, W) of bool
+        M_i, the cells that were read.
+    lead : tensor (B,)
+        Steps ahead: 0 reconstructs, 1 forecasts one step.
+    covariates : tensor (B, E, H, W), optional
+        Channels known at every cell: hour of the day, elevation, history. Default: none.
+
+    Examples
+    --------
+    >>> values, mask = torch.full((3, 1, 4, 4), torch.nan), torch.zeros(3, 1, 4, 4, dtype=torch.bool)
+    >>> source = Source.of(values, mask, lead=torch.ones(3))
+    >>> len(source), bool(source.values.any()), len(source[:2])
+    (3, False, 2)
+    """
 
     values: Tensor  # (B, C, H, W), X_c: exact zeros off the mask
     mask: Tensor  # (B, C, H, W) bool, M_i
@@ -66,7 +99,21 @@ class Source:
 
 @dataclass(frozen=True)
 class Pair:
-    """One training example per row: a source and the sparse target it should lead to."""
+    """One training example a row: a source and the sparse target it should lead to; no slot for a dense field.
+
+    Parameters
+    ----------
+    source : Source
+        What the model is given.
+    target : Target
+        What was read at the target time.
+
+    Examples
+    --------
+    >>> values, mask = torch.zeros(3, 1, 4, 4), torch.ones(3, 1, 4, 4, dtype=torch.bool)
+    >>> len(Pair(Source.of(values, mask, torch.zeros(3)), Target.of(values, mask)))
+    3
+    """
 
     source: Source
     target: Target

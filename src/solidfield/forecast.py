@@ -1,6 +1,6 @@
 """One small interface for every model: a loss on sparse pairs, and members of an ensemble for a query.
 
-Values are standardised (`scaling.py`) on the way in and out; a model never meets physical units. Families
+Values are standardised (`pairs/scaling.py`) on the way in and out; a model never meets physical units. Families
 (regression, denoising, adversarial game) live beside the models and a model file holds only what is its own.
 """
 
@@ -21,7 +21,24 @@ from .noise import Noise
 
 @dataclass(frozen=True)
 class Spec:
-    """What a model must know of the data it will meet."""
+    """What a model must know of the data it will meet.
+
+    Parameters
+    ----------
+    grid : Grid
+        The cells.
+    channels : int, default 1
+        Variables predicted jointly.
+    covariates : int, default 0
+        Extra input channels known everywhere.
+    shifts : tuple of int, default (0, 0)
+        Cells along (y, x) after which the world repeats itself; 0: it does not.
+
+    Examples
+    --------
+    >>> Spec(Grid((8, 8)), channels=2).channels
+    2
+    """
 
     grid: Grid
     channels: int = 1  # variables predicted jointly
@@ -40,7 +57,27 @@ class Objective:
 
 
 class Forecaster(nn.Module, ABC):
-    """A law of the field at the target time, given a source."""
+    """A law of the field at the target time, given a source: the one interface of all models.
+
+    A model file gives `name`, `family`, `reference`, `SIZES`, a `loss` and a `sample`; docs/architecture.md tells when
+    `objectives`, `prepare` and `conclude` are for it.
+
+    Parameters
+    ----------
+    spec : Spec
+        Grid, variables and input channels.
+
+    Examples
+    --------
+    >>> class Zero(Forecaster):
+    ...     name = "zero"
+    ...     def loss(self, pair, generator):
+    ...         return pair.target.values.square().sum() / pair.target.mask.sum()
+    ...     def sample(self, source, members, noise):
+    ...         return source.values.new_zeros(members, *source.values.shape)
+    >>> Zero(Spec(Grid((8, 8)))).parameter_count()
+    0
+    """
 
     name: ClassVar[str]
     family: ClassVar[str]  # deterministic | diffusion | distribution | adversarial | classical

@@ -163,10 +163,29 @@ class GaussianWorld:
 
 
 def gaussian_world(**parameters: Any) -> GaussianWorld:
-    """The Gaussian world with these parameters.
+    """The Gaussian world: a stationary periodic field whose posterior given any readings is known in closed form.
 
+    Parameters
+    ----------
+    **parameters
+        Fields of `GaussianWorld`: `cells` along each axis (32), `side` of the box (1.0), `frames` (50), `spacing` in
+        time (0.1), `seed` (0), `std` of the field (1.0), `length` of its correlation (0.1), `smoothness` (1.0),
+        `diffusion` (0.002), `damping` (0.5), `velocity` along (y, x) (0.05, 0.2).
+
+    Returns
+    -------
+    GaussianWorld
+        With `trajectories(indices)`, `covariance()` and `posterior(frame, lead)`.
+
+    Raises
+    ------
+    SolidError
+        If a parameter is not positive where it must be.
+
+    Examples
+    --------
     >>> world = gaussian_world(cells=8)
-    >>> bool(np.allclose(world.posterior(np.full((8, 8), np.nan)).std, 1.0))
+    >>> bool(np.allclose(world.posterior(np.full((8, 8), np.nan)).std, 1.0))  # nothing read: the prior
     True
     """
     return GaussianWorld(**parameters)

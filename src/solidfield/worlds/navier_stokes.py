@@ -161,8 +161,29 @@ class NavierStokes:
 
 
 def simulate_navier_stokes(trajectories: int | Sequence[int] = 1, **parameters: Any) -> xr.DataArray:
-    """Vorticity with dims (trajectory, time, y, x); `trajectories` is how many, or which indices.
+    """Simulate the vorticity of forced two-dimensional turbulence on a periodic box.
 
+    Parameters
+    ----------
+    trajectories : int or sequence of int, default 1
+        How many, or which indices; each is a pure function of seed and index.
+    **parameters
+        Fields of `NavierStokes`: `cells` along each axis (64), `side` of the box (2 pi), `frames` (50), `spacing` in
+        time (0.1), `warmup` before the first frame (10), `seed` (0), `reynolds` (100), `forcing` (-4) and its
+        `wavenumber` (4), `alpha` and `tau` of the initial field, `solver_grid`, `step`.
+
+    Returns
+    -------
+    xarray.DataArray
+        Dimensions (trajectory, time, y, x); the parameters are its attributes.
+
+    Raises
+    ------
+    SolidError
+        If a parameter is out of range, or the flow is too fast for the time step that was asked for.
+
+    Examples
+    --------
     >>> simulate_navier_stokes(2, cells=16, frames=3, warmup=0.0).shape
     (2, 3, 16, 16)
     """

@@ -1,6 +1,6 @@
-"""Where truth and masks meet, and nowhere else: simulated truth in, a store of readings out.
+"""Where simulated truth and masks meet: dense fields in, a store of readings out.
 
-`observe` takes a truth store and a scenario and writes sparse pairs (`pairstore.py`); a value that no mask
+`observe` takes a truth store and a scenario and writes sparse pairs (`pairs/store.py`); a value that no mask
 selects is never copied. Training opens the pairs and nothing else.
 
 Frames: lead L pairs the source frame f with the target frame f + 2 L. Even frames train, validate and test;
@@ -21,10 +21,8 @@ import numpy as np
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
-from ..pairs.store import SPLITS, Example, PairStore, open_pairs, write_pairs
+from ..pairs.store import Example, PairStore, write_pairs
 from .scenarios import ScenarioLike, as_dict, scenario_masks
-
-__all__ = ["SPLITS", "Example", "PairStore", "Truth", "observe", "open_pairs", "write_pairs"]
 
 READ_BYTES = 2**26  # truth held in memory at a time
 
@@ -62,7 +60,49 @@ def observe(
     units: Sequence[str] | None = None,  # (C,)
     progress: Callable[[int, int], None] | None = None,  # called with (trajectories done, all)
 ) -> PairStore:
-    """Measure simulated truth as the scenario says and write the readings, at constant memory."""
+    """Measure simulated truth as the scenario says and write the readings as sparse pairs, at constant memory.
+
+    Parameters
+    ----------
+    truth : Truth
+        An open truth store (`open_truth`).
+    path : path
+        Folder of the pairs; never written over.
+    scenario : Scenario
+        Where the masks lie (`scenario`).
+    leads : sequence of int, default (1,)
+        Steps ahead; a step is two frames. 0 reconstructs.
+    validation, test : float, default 0.05 and 0.1
+        Shares of the trajectories; the last ones test, those before them validate.
+    seed : int, default 0
+        Of masks and errors.
+    obs_std : float, default 0
+        Standard deviation of the readings' errors, in the unit of the field.
+    oracle : bool, default False
+        Also store dense targets, for a model that is labelled as leaking.
+    units : sequence of str, optional
+        A unit for each variable.
+    progress : callable, optional
+        Called with trajectories done and their number.
+
+    Returns
+    -------
+    PairStore
+        The pairs, open for reading; no unobserved value is in them.
+
+    Raises
+    ------
+    SolidError
+        If a lead is longer than the record, the shares leave nothing to train, or the folder exists.
+
+    Examples
+    --------
+    >>> from solidfield import gaussian_world, scenario, write_truth
+    >>> truth = write_truth(gaussian_world(cells=16, frames=5), "truth.zarr", trajectories=20)
+    >>> store = observe(truth, "pairs.zarr", scenario("random-10-instance"), leads=(0, 1))
+    >>> len(store.split("train")), len(store.split("test"))  # 17 and 2 trajectories; 3 + 2 examples of each
+    (85, 10)
+    """
     leads = tuple(sorted(set(leads)))
     if not leads or leads[0] < 0:
         raise SolidError(f"leads {leads} must be one or more whole numbers from 0")

@@ -60,8 +60,25 @@ PAPER_SCENARIOS: dict[str, Scenario] = {
 
 
 def scenario(name: str) -> Scenario:
-    """One of the paper's twelve by name.
+    """One of the paper's twelve scenarios by name.
 
+    Parameters
+    ----------
+    name : str
+        `random-{4, 10, 40}-{global, instance}` (per cent of the cells) or `block-{2, 6, 26}-{global, instance}`.
+
+    Returns
+    -------
+    Scenario
+        Pattern, amount, regime, side of a block in cells, overlap.
+
+    Raises
+    ------
+    SolidError
+        If there is no such scenario; the message names the nearest.
+
+    Examples
+    --------
     >>> scenario("block-26-global").amount
     26
     """
@@ -94,8 +111,41 @@ def scenario_masks(
     block: int = 8,
     domain: np.ndarray | None = None,  # (H, W) bool, True = a cell that counts
 ) -> tuple[np.ndarray, np.ndarray]:  # M_i, M_o: (H, W) bool
-    """The source mask and the target mask of one example.
+    """The source mask and the target mask of one example: a pure function of the arguments.
 
+    Parameters
+    ----------
+    pattern : str
+        "random" for single cells, "block" for squares of cells.
+    amount : float
+        A density in (0, 1] for "random", a number of blocks for "block"; both masks together.
+    regime : str
+        "global": one pair of masks for all examples; "instance": one for each.
+    shape : tuple of int
+        Cells (H, W).
+    index : int
+        Which example; the global regime does not look at it.
+    seed : int
+        Another seed, other masks.
+    overlap : float, default 0
+        Share of the cells, or blocks, that are in both masks.
+    block : int, default 8
+        Side of a block in cells.
+    domain : array (H, W) of bool, optional
+        Cells that count. Default: all.
+
+    Returns
+    -------
+    tuple of two arrays (H, W) of bool
+        M_i and M_o.
+
+    Raises
+    ------
+    SolidError
+        If a choice is unknown or out of range, or so few cells are measured that a mask is empty.
+
+    Examples
+    --------
     >>> m_i, m_o = scenario_masks("random", 0.1, "instance", (64, 64), index=7, seed=0)
     >>> int(m_i.sum()), int(m_o.sum()), bool((m_i & m_o).any())
     (205, 204, False)

@@ -5,8 +5,8 @@
     time, y, x  coordinates; attributes: the world's parameters, grid, variables, shifts
 
 A chunk is written under another name, renamed, synchronised, and only then recorded as finished, so after a
-crash at any moment the unrecorded chunks are computed again, to the same bits. Only `pairs.py` brings truth
-and masks together.
+crash at any moment the unrecorded chunks are computed again, to the same bits. Only `observe.py`
+brings truth and masks together.
 """
 
 from __future__ import annotations
@@ -98,7 +98,40 @@ def write_truth(
     progress: Callable[[int, int], None] | None = None,  # (trajectories done, of how many)
     apply: Apply | None = None,  # how to compute chunks elsewhere; None: here, one after another
 ) -> Truth:
-    """Simulate into a store, or finish one that was begun with the same parameters (in its own chunks)."""
+    """Simulate into a store, or finish one that was begun with the same parameters (in its own chunks).
+
+    Parameters
+    ----------
+    world : World
+        What to simulate (`gaussian_world`, `NavierStokes`).
+    path : path
+        Folder of the store; one that is complete is opened.
+    trajectories : int
+        How many.
+    chunk : int, default 16
+        Trajectories a file: a few megabytes, and a few seconds of work lost by a crash.
+    progress : callable, optional
+        Called with trajectories done and their number.
+    apply : callable, optional
+        Computes chunks elsewhere. Default: here, one after another.
+
+    Returns
+    -------
+    Truth
+        The complete store, open for reading.
+
+    Raises
+    ------
+    SolidError
+        If the folder holds a truth of other parameters, or cannot be written.
+
+    Examples
+    --------
+    >>> from solidfield import gaussian_world
+    >>> truth = write_truth(gaussian_world(cells=8, frames=3), "truth.zarr", trajectories=4)
+    >>> truth.count, truth.read([2]).shape  # (trajectory, frame, variable, y, x)
+    (4, (1, 3, 1, 8, 8))
+    """
     path = Path(path)
     if trajectories < 1 or chunk < 1:
         raise SolidError(f"trajectories={trajectories} and chunk={chunk} must be at least 1")
@@ -114,7 +147,30 @@ def write_truth(
 
 
 def open_truth(path: str | Path) -> Truth:
-    """Open a complete store for reading."""
+    """Open a complete truth store for reading.
+
+    Parameters
+    ----------
+    path : path
+        A folder that `write_truth` or `solid simulate` wrote.
+
+    Returns
+    -------
+    Truth
+        Grid, times, variables and parameters of the world; `read(indices)` gives float32 fields (n, F, C, H, W).
+
+    Raises
+    ------
+    SolidError
+        If there is no such store, or it is not finished.
+
+    Examples
+    --------
+    >>> from solidfield import gaussian_world
+    >>> _ = write_truth(gaussian_world(cells=8, frames=3), "truth.zarr", trajectories=4)
+    >>> open_truth("truth.zarr").times.tolist()
+    [0.0, 0.1, 0.2]
+    """
     path = Path(path)
     attributes = _read_attributes(path)
     group = zarr.open_group(path, mode="r")
