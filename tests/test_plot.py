@@ -14,7 +14,6 @@ from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.plot import (
     bins_figure,
-    maps,
     models_figure,
     reliability_figure,
     series_figure,
@@ -45,69 +44,57 @@ def image(figure: Figure, title: str):
     return next(ax for ax in figure.axes if ax.get_title() == title).images[0]
 
 
-def test_maps_show_every_view_of_a_scene(scene) -> None:
-    x, y, mask = scene
-    figure = maps(x, np.where(mask, y, np.nan), mask, y)
-    assert sorted(titles(figure)) == [
-        "ensemble mean", "error of the mean", "member 1", "member 2", "member 3", "observations",
-        "spread", "truth",
-    ]  # fmt: skip
-    assert np.allclose(image(figure, "ensemble mean").get_array(), x.mean(axis=0))
-    assert np.allclose(image(figure, "error of the mean").get_array(), np.abs(x.mean(axis=0) - y))
-    assert np.allclose(image(figure, "spread").get_array(), x.std(axis=0, ddof=1))
+def shown(x, y, mask, grid=None, **options):
+    return scene_figure(x, np.where(mask, y, np.nan), y, grid or Grid((H, W)), what="truth", **options)
 
 
 def test_maps_of_the_field_share_one_scale_and_spread_and_error_another(scene) -> None:
     x, y, mask = scene
-    figure = maps(x, y, mask, y)
+    figure = shown(x, y, mask)
     scales = {title: image(figure, title).get_clim() for title in titles(figure)}
-    widths = {"spread", "error of the mean"}
+    widths = {"predicted spread", "error of the mean"}
+    assert set(scales) == {"readings given", "predicted mean", "truth", "a member"} | widths
     assert len({scales[title] for title in widths}) == 1
     assert len({scales[title] for title in scales.keys() - widths}) == 1
     low, high = scales["truth"]
     assert low == -high  # both signs: white is zero
-    low, high = image(maps(x + 300, y + 300, mask, y + 300), "truth").get_clim()
+    low, high = image(shown(x + 300, y + 300, mask), "truth").get_clim()
     assert 290 < low < 300 < high < 310
+    assert np.allclose(image(figure, "predicted mean").get_array(), x.mean(axis=0))
+    assert np.allclose(image(figure, "error of the mean").get_array(), np.abs(x.mean(axis=0) - y))
+    assert np.allclose(image(figure, "predicted spread").get_array(), x.std(axis=0, ddof=1))
 
 
-def test_every_sensor_is_drawn_where_it_stands_and_nothing_else_is_observed(scene) -> None:
+def test_every_sensor_is_drawn_where_it_stands_and_nothing_else_is_given(scene) -> None:
     x, y, mask = scene
     grid = Grid.box(H, W, side=3.0)
-    figure = maps(x, y, mask, y, grid=grid)
+    figure = shown(torch.from_numpy(x), y, mask, grid)
     rows, columns = np.nonzero(mask)
-    for title in ("spread", "error of the mean"):
+    for title in ("predicted spread", "error of the mean"):
         ax = next(ax for ax in figure.axes if ax.get_title() == title)
         dots = ax.collections[0].get_offsets()
         assert np.allclose(dots, np.stack([grid.x[columns], grid.y[rows]], axis=1))
-    assert np.ma.count(image(figure, "observations").get_array()) == mask.sum()
+    assert np.ma.count(image(figure, "readings given").get_array()) == mask.sum()
 
 
-def test_maps_without_truth_show_no_truth_and_no_error(scene) -> None:
+def test_a_point_forecast_has_neither_spread_nor_members(scene) -> None:
     x, y, mask = scene
-    shown = titles(maps(torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(mask)))
-    assert "spread" in shown
-    assert not {"truth", "error of the mean"} & set(shown)
-
-
-def test_a_point_forecast_is_shown_as_such(scene) -> None:
-    x, y, mask = scene
-    assert titles(maps(x[:1], y, mask, y)) == ["observations", "truth", "prediction", "error"]
-    assert titles(maps(x[:1], y, mask)) == ["observations", "prediction"]
+    assert set(titles(shown(x[:1], y, mask))) == {"readings given", "predicted mean", "truth", "error of the mean"}
 
 
 def test_cells_outside_the_domain_are_left_blank(scene) -> None:
     x, y, mask = scene
     domain = np.ones((H, W), dtype=bool)
     domain[:, :4] = False
-    figure = maps(x, y, mask & domain, np.where(domain, y, np.nan), grid=Grid((H, W), domain=domain))
-    for title in set(titles(figure)) - {"observations"}:
+    figure = shown(x, np.where(domain, y, np.nan), mask & domain, Grid((H, W), domain=domain))
+    for title in set(titles(figure)) - {"readings given"}:
         assert np.ma.count(image(figure, title).get_array()) == domain.sum()
 
 
-def test_a_mask_of_another_grid_is_named(scene) -> None:
+def test_readings_of_another_grid_are_named(scene) -> None:
     x, y, mask = scene
-    with pytest.raises(SolidError, match="does not fit"):
-        maps(x, y, mask[:4])
+    with pytest.raises(SolidError, match="do not fit a grid"):
+        shown(x, y[:4], mask[:4])
 
 
 def test_calibration_has_four_views_with_flat_ranks_counted_once() -> None:
@@ -135,7 +122,7 @@ def test_calibration_shows_no_interval_that_the_members_do_not_span() -> None:
 def test_figures_are_saved_and_leave_no_trace(scene, tmp_path: Path) -> None:
     x, y, mask = scene
     before = dict(matplotlib.rcParams)
-    maps(x, y, mask, y, title="a scene", label="vorticity").savefig(tmp_path / "maps.png")
+    shown(x, y, mask, title="a scene", label="vorticity").savefig(tmp_path / "maps.png")
     reliability_figure(select(x[:, None], y[None], mask[None])).savefig(tmp_path / "calibration.png")  # one field
     assert shows_something(tmp_path / "maps.png")
     assert shows_something(tmp_path / "calibration.png")
@@ -150,12 +137,12 @@ def test_a_scene_shows_what_was_given_predicted_and_read_on_one_scale(scene) -> 
         image(figure, name).get_clim() for name in ("readings given", "predicted mean", "read in fact (held out)")
     }
     assert len(limits) == 1
-    widths = {image(figure, name).get_clim() for name in ("predicted spread", "error at the held-out readings")}
+    widths = {image(figure, name).get_clim() for name in ("predicted spread", "error of the mean")}
     assert len(widths) == 1
     chance = image(figure, "chance of more than 0.5")
     assert np.allclose(chance.get_array(), (x > 0.5).mean(axis=0))
     assert chance.get_clim() == (0, 1)
-    assert np.ma.count(image(figure, "error at the held-out readings").get_array()) == (~mask).sum()
+    assert np.ma.count(image(figure, "error of the mean").get_array()) == (~mask).sum()
     alone = titles(scene_figure(x[:1], given, later, Grid((H, W)), above=0.5))
     assert not {"predicted spread", "chance of more than 0.5"} & set(alone)  # a point forecast has neither
 

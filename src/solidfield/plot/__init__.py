@@ -4,12 +4,11 @@ Each function returns a matplotlib Figure that the caller saves; no global state
 """
 
 from .comparison import bins_figure, models_figure, series_figure
-from .fields import maps, scene, taught
+from .fields import scene, taught
 from .reliability import reliability_figure
 
 __all__ = [
     "bins_figure",
-    "maps",
     "models_figure",
     "reliability_figure",
     "scene",

@@ -14,111 +14,57 @@ from matplotlib.patches import Patch
 
 from ..errors import SolidError
 from ..grid import Grid
-from ..scores.metrics import Array, to_floats, to_numpy
+from ..scores.metrics import Array, to_floats
 from .style import DPI, EMPTY, GREY, PALETTE, with_units
 
 TAUGHT, UNTAUGHT = "#DCE9F2", "#8A8A8A"
 
 
-def maps(
-    ensemble: Array,  # (K, H, W), one scene
-    readings: Array,  # (H, W), anything off the mask
-    mask: Array,  # (H, W) bool, M_i
-    truth: Array | None = None,  # (H, W), NaN where unknown; None: no truth and no error are shown
-    grid: Grid | None = None,
-    label: str = "",  # of the field, with its units
-    title: str = "",
-    members: int = 3,  # shown, if there are as many
-) -> Figure:
-    """Observations, truth, ensemble mean and some members; spread (standard deviation) and error beside them.
-
-    A single member is a point forecast: it is shown as the prediction, without spread.
-    """
-    x, seen = to_floats(ensemble), to_numpy(mask).astype(bool)
-    K, H, W = x.shape
-    if seen.shape != (H, W):
-        raise SolidError(f"mask {seen.shape} does not fit maps of {H} x {W} cells; give the mask of the same scene")
-    place = grid or Grid((H, W))
-    inside = place.inside
-    mean = x.mean(axis=0, dtype=np.float64)
-    fields = {"observations": np.where(seen, to_floats(readings), np.nan)}
-    sizes: dict[str, np.ndarray] = {}
-    if truth is not None:
-        fields["truth"] = to_floats(truth)
-    fields["prediction" if K == 1 else "ensemble mean"] = mean
-    if K > 1:
-        fields |= {f"member {k + 1}": x[k] for k in range(min(members, K))}
-        sizes["spread"] = x.std(axis=0, ddof=1, dtype=np.float64)
-    if truth is not None:
-        sizes["error of the mean" if K > 1 else "error"] = np.abs(mean - to_floats(truth))
-    fields, sizes = (
-        {name: np.where(inside, values, np.nan) for name, values in panel.items()} for panel in (fields, sizes)
-    )
-
-    rows = max(len(sizes), 1)  # spread above error
-    field_columns, size_columns = -(-len(fields) // rows), -(-len(sizes) // rows)
-    columns = field_columns + size_columns
-    panel = (10 - 0.8 * (1 + bool(sizes))) / columns * H * place.spacing[0] / (W * place.spacing[1])  # its height
-    height = rows * (panel + 0.3) + 0.3 * bool(title)
-    figure = Figure(figsize=(10, float(np.clip(height, 1.5, 14))), dpi=DPI, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    fields_axes, sizes_axes = axes[:, :field_columns], axes[:, field_columns:]
-    limits, colours = field_limits(fields)
-    _panels(fields_axes, fields, limits, colours, place, label)
-    if sizes:
-        top = np.nanpercentile(np.stack(list(sizes.values())), 99.5)
-        _panels(
-            sizes_axes,
-            sizes,
-            (0.0, float(top) or 1.0),
-            cmocean.cm.amp,
-            place,
-            label,
-        )
-        for ax in sizes_axes.flat[: len(sizes)]:
-            _sensors(ax, seen, place)
-    if title:
-        figure.suptitle(title, fontsize=11)
-    return figure
-
-
 def scene(
     ensemble: Array,  # (K, H, W)
     given: Array,  # (H, W), NaN where nothing was read: the source
-    later: Array,  # (H, W), NaN where nothing was read: the held-out readings that are predicted
+    known: Array,  # (H, W), NaN where unknown: what judges the prediction
     grid: Grid,
-    above: float,  # a threshold
+    above: float | None = None,  # a threshold: its exceedance is shown, else a member
     label: str = "",  # of the field, with its units
     title: str = "",
+    what: str = "read in fact (held out)",  # that is known; or the truth
 ) -> Figure:
-    """What was given, what was predicted, what was then read; below, spread, error at the readings, exceedance."""
-    x, seen, known = to_floats(ensemble), to_floats(given), to_floats(later)
-    inside = grid.inside
-    mean = np.where(inside, x.mean(axis=0, dtype=np.float64), np.nan)
-    fields = {"readings given": seen, "predicted mean": mean, "read in fact (held out)": known}
-    sizes = {"error at the held-out readings": np.abs(mean - known)}
-    chances = {}
+    """What was given, what was predicted, what is known; below, spread, error, and the chance of a high value.
+
+    A single member is a point forecast: it has neither spread nor chances.
+    """
+    x, seen, truth = to_floats(ensemble), to_floats(given), to_floats(known)
+    if not x.shape[1:] == seen.shape == truth.shape == grid.shape:
+        raise SolidError(
+            f"maps {x.shape[1:]}, readings {seen.shape} and what is known {truth.shape} do not fit a grid of "
+            f"{grid.shape}; give all of the same scene"
+        )
+    mean = np.where(grid.inside, x.mean(axis=0, dtype=np.float64), np.nan)
+    fields = {"readings given": seen, "predicted mean": mean, what: np.where(grid.inside, truth, np.nan)}
+    limits, colours = field_limits(np.concatenate([values[np.isfinite(values)] for values in fields.values()]))
+    sizes, third = {"error of the mean": np.abs(mean - truth)}, {}
     if len(x) > 1:
-        sizes = {"predicted spread": np.where(inside, x.std(axis=0, ddof=1, dtype=np.float64), np.nan), **sizes}
-        chances = {f"chance of more than {above:.3g}": np.where(inside, (x > above).mean(axis=0), np.nan)}
+        sizes = {"predicted spread": np.where(grid.inside, x.std(axis=0, ddof=1, dtype=np.float64), np.nan), **sizes}
+        name, values = (
+            ("a member", x[0]) if above is None else (f"chance of more than {above:.3g}", (x > above).mean(0))
+        )
+        third = {name: np.where(grid.inside, values, np.nan)}
     aspect = grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
     height = 2 * (2.7 * min(aspect, 2.5) + 0.45) + 0.3
     figure = Figure(figsize=(10, float(np.clip(height, 3, 14))), dpi=DPI, layout="constrained")
     parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
     axes = np.stack([part.subplots(1, 3) for part in parts])  # rows of their own: their scales differ
-    pooled = np.concatenate([values[np.isfinite(values)] for values in fields.values()])
-    limits, colours = field_limits({"truth": pooled})
     _panels(axes[:1], fields, limits, colours, grid, label)
     most = np.nanpercentile(np.concatenate([values.ravel() for values in sizes.values()]), 99.5)
-    width = len(sizes)
-    _panels(axes[1:, :width], sizes, (0.0, float(most) or 1.0), cmocean.cm.amp, grid, label)
-    if chances:
-        _panels(axes[1:, 2:], chances, (0.0, 1.0), cmocean.cm.dense, grid, "probability")
-    else:
-        for ax in axes[1, width:]:
-            ax.set_axis_off()
-    shown = [axes[0, 1], *axes[1, : width + len(chances)]]
-    for ax in shown:
+    _panels(axes[1:, : len(sizes)], sizes, (0.0, float(most) or 1.0), cmocean.cm.amp, grid, label)
+    if third and above is None:
+        _panels(axes[1:, 2:], third, limits, colours, grid, label)
+    elif third:
+        _panels(axes[1:, 2:], third, (0.0, 1.0), cmocean.cm.dense, grid, "probability")
+    for ax in axes[1, len(sizes) + len(third) :]:
+        ax.set_axis_off()
+    for ax in (axes[0, 1], *axes[1, : len(sizes) + len(third)]):
         _sensors(ax, np.isfinite(seen), grid)
     if title:
         figure.suptitle(f"{title} (dots: sensors that were read)", fontsize=11)
@@ -162,10 +108,9 @@ def taught(
     return figure
 
 
-def field_limits(fields: dict[str, np.ndarray]) -> tuple[tuple[float, float], Colormap]:
+def field_limits(values: np.ndarray) -> tuple[tuple[float, float], Colormap]:
     """One scale for all maps of the field: diverging about zero if both signs occur, else sequential."""
-    pooled = fields["truth"] if "truth" in fields else np.stack([v for k, v in fields.items() if k != "observations"])
-    low, high = np.nanpercentile(pooled, [0.5, 99.5])
+    low, high = np.percentile(values, [0.5, 99.5])
     if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
         most = max(-low, high)
         return (-most, most), cmocean.cm.balance

@@ -128,14 +128,15 @@ def write_scores(
         here = (targets.scene == scene) & (targets.channel == c)
         known[targets.cell[here]] = targets.values[here]
         figures = {
-            "maps": plot.maps(
+            "maps": plot.scene(
                 ensemble[:, scene, c],
-                source.values[0, c].numpy(),
-                source.mask[0, c].numpy(),
-                known.reshape(store.grid.shape) if targets.dense else None,
+                np.where(source.mask[0, c].numpy(), source.values[0, c].numpy(), np.nan),
+                known.reshape(store.grid.shape),
                 store.grid,
+                None,
                 labelled(variable, units),
                 f"{made_by}, {ahead}",
+                "truth" if targets.dense else "read in fact (held out)",
             )
         }
         rows = targets.regions[targets.main] & (targets.channel == c)
