@@ -110,7 +110,7 @@ def test_the_library_never_imports_its_experiments():
 def test_only_observe_and_judges_open_the_truth():
     """The truth store is read where masks are applied and where results are judged, and by no other library room."""
     readers = {room_of(path) for path in FILES if "worlds" in imported_rooms(path)}
-    assert readers <= {"report", "experiments", "cli"}, readers
+    assert readers <= {"experiments", "cli"}, readers
 
 
 def test_type_checkers_see_the_public_names_where_they_are():

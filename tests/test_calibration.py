@@ -11,15 +11,15 @@ from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.scores.bins import distance_bins, distance_edges
 from solidfield.scores.calibration import (
+    correlate,
     coverage,
     error_by_spread,
     fold_ranks,
     rank_histogram,
     resolved,
-    spread_error_correlation,
     spread_skill,
 )
-from solidfield.scores.metrics import crps, crps_map, mse, select
+from solidfield.scores.metrics import crps, crps_map, moments, mse, select
 from solidfield.scores.registry import measure, summarise
 
 drawn = partial(standard_normal, key="calibration")
@@ -103,14 +103,14 @@ def test_off_mask_values_are_never_read() -> None:
     x, y = drawn(6, 3, 5, 5), drawn(3, 5, 5)
     mask = drawn(3, 5, 5, key="mask") > 0
     hidden_x, hidden_y = np.where(mask, x, np.nan), np.where(mask, y, np.nan)
-    for metric in (coverage, rank_histogram, spread_skill, spread_error_correlation):
+    for metric in (coverage, rank_histogram, spread_skill):
         assert np.array_equal(metric(hidden_x, hidden_y, mask=mask), metric(x, y, mask=mask))
         with pytest.raises(SolidError, match="NaN"):
             metric(hidden_x, hidden_y)
 
 
 def test_one_member_has_no_reliability() -> None:
-    for metric in (coverage, rank_histogram, spread_skill, spread_error_correlation):
+    for metric in (coverage, rank_histogram, spread_skill):
         with pytest.raises(SolidError, match="at least 2 members"):
             metric(drawn(1, 9), drawn(9))
     assert [resolved(K, 0.9) for K in (1, 10, 18, 19, 100)] == [False, False, False, True, True]
@@ -129,8 +129,13 @@ def test_spread_that_follows_the_error_correlates_with_it() -> None:
     """With error = c * spread exactly, both correlations are 1; a constant spread has none."""
     scale = np.exp(drawn(6, 5, 5, key="scale"))
     x = np.stack([scale, -scale, 0 * scale])  # mean 0, standard deviation = scale
-    assert spread_error_correlation(x, 2 * scale) == (pytest.approx(1), pytest.approx(1))
-    assert np.isnan(spread_error_correlation(np.stack([np.ones_like(scale)] * 2), scale)).all()
+
+    def correlation(members, truth):
+        cells = select(members, truth)
+        return correlate(cells, *moments(cells))
+
+    assert correlation(x, 2 * scale) == (pytest.approx(1), pytest.approx(1))
+    assert np.isnan(correlation(np.stack([np.ones_like(scale)] * 2), scale)).all()
 
 
 @pytest.mark.parametrize("K", [4, 7, 40])

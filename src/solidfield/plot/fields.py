@@ -46,10 +46,8 @@ def scene(
     sizes, third = {"error of the mean": np.abs(mean - truth)}, {}
     if len(x) > 1:
         sizes = {"predicted spread": np.where(grid.inside, x.std(axis=0, ddof=1, dtype=np.float64), np.nan), **sizes}
-        name, values = (
-            ("a member", x[0]) if above is None else (f"chance of more than {above:.3g}", (x > above).mean(0))
-        )
-        third = {name: np.where(grid.inside, values, np.nan)}
+        name = "a member" if above is None else f"chance of more than {above:.3g}"
+        third = {name: np.where(grid.inside, x[0] if above is None else (x > above).mean(axis=0), np.nan)}
     aspect = grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
     height = 2 * (2.7 * min(aspect, 2.5) + 0.45) + 0.3
     figure = Figure(figsize=(10, float(np.clip(height, 3, 14))), dpi=DPI, layout="constrained")

@@ -202,20 +202,13 @@ class Correlation(NamedTuple):
     sample: float
 
 
-def spread_error_correlation(ensemble: Array, truth: Array, mask: Array | None = None) -> Correlation:
-    """Is spread large where the error is?
-
-    Per pixel: standard deviation against |mean - truth| over all masked cells. Per sample: the root mean
-    squares of both over each case; not against the CRPS, which contains the spread itself. Even a perfect
-    ensemble stays far below 1 per pixel: one error is a single draw of what the spread describes.
-    """
-    cells = select(ensemble, truth, mask)
-    _several(cells, "the correlation of spread with error")
-    return correlate(cells, *moments(cells))
-
-
 def correlate(cells: Cells, error: np.ndarray, variance: np.ndarray) -> Correlation:
-    """Both correlations, from the moments (P,) of the cells."""
+    """Is spread large where the error is? From the moments (P,) of the cells.
+
+    Per pixel: standard deviation against |mean - truth| over all cells. Per sample: the root mean squares of both over
+    each case; not against the CRPS, which contains the spread itself. Even a perfect ensemble stays far below 1 per
+    pixel: one error is a single draw of what the spread describes.
+    """
     errors, spreads = np.sqrt(cells.per_case(error**2)), np.sqrt(cells.per_case(variance))
     some = np.isfinite(errors)
     return Correlation(_pearson(np.sqrt(variance), np.abs(error)), _pearson(spreads[some], errors[some]))
