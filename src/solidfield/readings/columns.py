@@ -28,6 +28,7 @@ STANDARD = {"time": "time", "latitude": "y", "longitude": "x", "projection_y_coo
             "projection_x_coordinate": "x"}  # fmt: skip
 NORTH = ("degrees_north", "degree_north", "degrees_n", "degree_n")
 EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e")
+METRES = ("m", "km", "metre", "meter", "metres", "meters")
 ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", "x": "x", "lon": "x", "long": "x",
          "longitude": "x", "value": "values", "values": "values", "variable": "values", "sensor": "sensor",
          "id": "sensor", "error": "error"}  # fmt: skip
@@ -126,14 +127,7 @@ def geographic(columns: Columns, headers: Sequence[Header]) -> bool:
         about = header[name]
         if about.units.lower() in (*NORTH, *EAST) or about.standard_name in ("latitude", "longitude"):
             return True
-        if plain(name) in (*PROJECTED_Y, *PROJECTED_X) or about.units.lower() in (
-            "m",
-            "km",
-            "metre",
-            "meter",
-            "metres",
-            "meters",
-        ):
+        if plain(name) in (*PROJECTED_Y, *PROJECTED_X) or about.units.lower() in METRES:
             return False
     return True
 

@@ -53,6 +53,12 @@ class Scene:
         order = np.lexsort((self.kept.row[at], self.kept.file[at]))[:EXAMPLES]
         return tuple((self.files[self.kept.file[i]], int(self.kept.row[i])) for i in np.asarray(at)[order])
 
+    def finding(
+        self, what: str, severity: str, text: str, at: np.ndarray, remedy: str, count: int | None = None
+    ) -> Finding:
+        """Of these rows; `count` where the text counts something else."""
+        return Finding(what, severity, text, len(at) if count is None else count, self.examples(at), remedy)
+
 
 @dataclass
 class Tally:
@@ -106,25 +112,9 @@ KINDS = (
         {"": CONCENTRATION},
     ),
 )
-UNITS = {
-    "k": "K",
-    "kelvin": "K",
-    "degc": "degC",
-    "c": "degC",
-    "°c": "degC",
-    "celsius": "degC",
-    "degrees_celsius": "degC",
-    "degf": "degF",
-    "f": "degF",
-    "°f": "degF",
-    "fahrenheit": "degF",
-    "%": "%",
-    "percent": "%",
-    "pa": "Pa",
-    "hpa": "hPa",
-    "mbar": "hPa",
-    "millibar": "hPa",
-}
+UNITS = {"k": "K", "kelvin": "K", "degc": "degC", "c": "degC", "°c": "degC", "celsius": "degC",
+         "degrees_celsius": "degC", "degf": "degF", "f": "degF", "°f": "degF", "fahrenheit": "degF", "%": "%",
+         "percent": "%", "pa": "Pa", "hpa": "hPa", "mbar": "hPa", "millibar": "hPa"}  # fmt: skip
 MASSES = re.compile(r"^([umn]?g|µg|μg|ppb|ppm|ppbv|ppmv)([ /]|$)")  # units that only concentrations have
 
 

@@ -42,17 +42,12 @@ def outliers(scene: Scene) -> list[Finding]:
         at = np.flatnonzero(beyond)
         if len(at):
             low, high = value[known & ~beyond].min(), value[known & ~beyond].max()
-            found.append(
-                Finding(
-                    "outliers",
-                    "doubt",
-                    f"{name}: {len(at):,} readings lie far outside all others ({_range(value[at])}; the others are "
-                    f"within {low:.4g} .. {high:.4g})",
-                    len(at),
-                    scene.examples(at),
-                    f"`solid grid {_options(value[at], low, high)}` drops and lists them; by default they stay",
-                )
+            text = (
+                f"{name}: {len(at):,} readings lie far outside all others ({_range(value[at])}; the others are "
+                f"within {low:.4g} .. {high:.4g})"
             )
+            remedy = f"`solid grid {_options(value[at], low, high)}` drops and lists them; by default they stay"
+            found.append(scene.finding("outliers", "doubt", text, at, remedy))
     return found
 
 
@@ -87,17 +82,12 @@ def unit_slips(scene: Scene) -> list[Finding]:
                 told[at] = True
                 holder = scene.files[int(who)] if what == "file" else scene.name_of(int(who), int(at[0]))
                 middle = np.nanmedian(value[at])
-                found.append(
-                    Finding(
-                        "unit-slip",
-                        "fault",
-                        f"{name}: {what} {holder} seems to hold {SLIPS[slip][0]} (median {middle:.4g}, the others "
-                        f"{np.nanmedian(value[label != who]):.4g})",
-                        len(at),
-                        scene.examples(at),
-                        f"convert its {len(at):,} readings ({SLIPS[slip][1]}) before gridding, or leave it out",
-                    )
+                text = (
+                    f"{name}: {what} {holder} seems to hold {SLIPS[slip][0]} (median {middle:.4g}, the others "
+                    f"{np.nanmedian(value[label != who]):.4g})"
                 )
+                remedy = f"convert its {len(at):,} readings ({SLIPS[slip][1]}) before gridding, or leave it out"
+                found.append(scene.finding("unit-slip", "fault", text, at, remedy))
     return found
 
 
@@ -141,16 +131,9 @@ def unit_doubts(scene: Scene) -> list[Finding]:
         looks = "K" if middle > 150 else "degC or degF"
         if label and (label == "K") != (looks == "K"):
             at = np.flatnonzero(np.isfinite(value))
-            found.append(
-                Finding(
-                    "units",
-                    "fault",
-                    f"{name} is labelled {units}, but its median {middle:.4g} looks like {looks}",
-                    len(at),
-                    scene.examples(at),
-                    f"correct the label: --units {'K' if looks == 'K' else 'degC'}",
-                )
-            )
+            text = f"{name} is labelled {units}, but its median {middle:.4g} looks like {looks}"
+            remedy = f"correct the label: --units {'K' if looks == 'K' else 'degC'}"
+            found.append(scene.finding("units", "fault", text, at, remedy))
     return found
 
 

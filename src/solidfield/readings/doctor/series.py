@@ -60,28 +60,16 @@ def duplicates(scene: Scene) -> list[Finding]:
     owner = "sensor" if scene.identity == "sensor" else "place"
     found = []
     if len(exact):
-        found.append(
-            Finding(
-                "duplicates",
-                "note",
-                f"{len(exact):,} rows repeat another row of the same {owner}, time and value",
-                len(exact),
-                scene.examples(exact),
-                "a mean over a cell counts them twice: drop them from the file if they are copies",
-            )
-        )
+        text = f"{len(exact):,} rows repeat another row of the same {owner}, time and value"
+        remedy = "a mean over a cell counts them twice: drop them from the file if they are copies"
+        found.append(scene.finding("duplicates", "note", text, exact, remedy))
     if len(conflicting):
-        found.append(
-            Finding(
-                "conflicts",
-                "doubt",
-                f"{len(conflicting):,} rows have the {owner} and time of another row and a different value",
-                len(conflicting),
-                scene.examples(conflicting),
-                "`solid grid` averages them within a cell and keeps their scatter in <name>_spread; a column that "
-                "names the sensor (--columns sensor=NAME) tells several instruments apart",
-            )
+        text = f"{len(conflicting):,} rows have the {owner} and time of another row and a different value"
+        remedy = (
+            "`solid grid` averages them within a cell and keeps their scatter in <name>_spread; a column that "
+            "names the sensor (--columns sensor=NAME) tells several instruments apart"
         )
+        found.append(scene.finding("conflicts", "doubt", text, conflicting, remedy))
     return found
 
 
@@ -96,33 +84,21 @@ def gaps(scene: Scene, steps: Steps) -> list[Finding]:
         longest = late[np.argmax(steps.step[late])]
         who = scene.name_of(int(steps.kept.who[longest]), int(steps.at[longest]))
         share = missing / (missing + count)
-        found.append(
-            Finding(
-                "gaps",
-                "note",
-                f"{100 * share:.0f} % of the readings that were due are missing, in {len(late):,} gaps; the longest "
-                f"lasts {words(steps.step[longest])} (sensor {who})",
-                len(late),
-                scene.examples(steps.at[late + 1]),
-                "nothing: cells without a reading stay empty and are reconstructed; a longer --every closes short gaps",
-            )
+        text = (
+            f"{100 * share:.0f} % of the readings that were due are missing, in {len(late):,} gaps; the longest "
+            f"lasts {words(steps.step[longest])} (sensor {who})"
         )
+        remedy = "nothing: cells without a reading stay empty and are reconstructed; a longer --every closes short gaps"
+        found.append(scene.finding("gaps", "note", text, steps.at[late + 1], remedy, len(late)))
     times = np.unique(steps.kept.time)
     if len(times) > 2 and scene.kept.share == 1:
         silent = np.diff(times)
         at = int(np.argmax(silent))
         if silent[at] > max(SILENCE * (times[-1] - times[0]), 10 * np.median(silent)):
             first, last = (str(times[i].astype("datetime64[ns]").astype("datetime64[m]")) for i in (at, at + 1))
-            found.append(
-                Finding(
-                    "silence",
-                    "note",
-                    f"nothing at all was read for {words(silent[at])}, from {first} to {last} UTC",
-                    1,
-                    scene.examples(steps.at[steps.kept.time == times[at + 1]]),
-                    "nothing: no pair of frames spans it; held-out days should come from both sides",
-                )
-            )
+            text = f"nothing at all was read for {words(silent[at])}, from {first} to {last} UTC"
+            remedy = "nothing: no pair of frames spans it; held-out days should come from both sides"
+            found.append(scene.finding("silence", "note", text, steps.at[steps.kept.time == times[at + 1]], remedy, 1))
     return found
 
 
@@ -148,17 +124,12 @@ def stuck(scene: Scene, steps: Steps) -> list[Finding]:
         worst = int(np.argmax(np.where(long, length, 0)))
         sensors = np.unique(steps.kept.who[first[long]])
         who = scene.name_of(int(steps.kept.who[first[worst]]), int(steps.at[first[worst]]))
-        found.append(
-            Finding(
-                "stuck",
-                "doubt",
-                f"{name}: {len(sensors):,} sensors repeat one value {least} times or more ({int(length[long].sum()):,} "
-                f"readings); longest: {length[worst]:,} times {value[first[worst]]:g} (sensor {who})",
-                int(length[long].sum()),
-                scene.examples(steps.at[first[long]]),
-                "a stuck sensor teaches a constant: drop those rows, or the sensor, from the file",
-            )
+        text = (
+            f"{name}: {len(sensors):,} sensors repeat one value {least} times or more ({int(length[long].sum()):,} "
+            f"readings); longest: {length[worst]:,} times {value[first[worst]]:g} (sensor {who})"
         )
+        remedy = "a stuck sensor teaches a constant: drop those rows, or the sensor, from the file"
+        found.append(scene.finding("stuck", "doubt", text, steps.at[first[long]], remedy, int(length[long].sum())))
     return found
 
 
@@ -180,17 +151,12 @@ def jumps(scene: Scene, steps: Steps) -> list[Finding]:
         both = (np.minimum(np.abs(z[:-1]), np.abs(z[1:])) > SPIKE) & (z[:-1] * z[1:] < 0)
         spikes = np.flatnonzero(both) + 1
         if len(spikes):
-            found.append(
-                Finding(
-                    "spikes",
-                    "doubt",
-                    f"{name}: {len(spikes):,} single readings stand out from the ones before and after by more than "
-                    f"{SPIKE:g} usual changes",
-                    len(spikes),
-                    scene.examples(steps.at[spikes]),
-                    "`solid grid --outliers mad:6` drops and lists readings far from their frame; by default they stay",
-                )
+            text = (
+                f"{name}: {len(spikes):,} single readings stand out from the ones before and after by more than "
+                f"{SPIKE:g} usual changes"
             )
+            remedy = "`solid grid --outliers mad:6` drops and lists readings far from their frame; by default they stay"
+            found.append(scene.finding("spikes", "doubt", text, steps.at[spikes], remedy, len(spikes)))
         if len(scale) < 5:
             continue
         wild = scale[scale > JUMPING * usual]
@@ -198,17 +164,12 @@ def jumps(scene: Scene, steps: Steps) -> list[Finding]:
             rows = np.flatnonzero(np.isin(steps.kept.who, wild.index.to_numpy()))
             worst = int(wild.idxmax())
             who = scene.name_of(worst, int(steps.at[np.flatnonzero(steps.kept.who == worst)[0]]))
-            found.append(
-                Finding(
-                    "jumping",
-                    "doubt",
-                    f"{name}: {len(wild):,} sensors change from reading to reading {JUMPING:g} times as much as the "
-                    f"others do; most: {wild.max() / usual:.0f} times (sensor {who})",
-                    len(wild),
-                    scene.examples(steps.at[rows]),
-                    "`solid quality` on the gridded frames compares it with its neighbours; drop it if it fails",
-                )
+            text = (
+                f"{name}: {len(wild):,} sensors change from reading to reading {JUMPING:g} times as much as the "
+                f"others do; most: {wild.max() / usual:.0f} times (sensor {who})"
             )
+            remedy = "`solid quality` on the gridded frames compares it with its neighbours; drop it if it fails"
+            found.append(scene.finding("jumping", "doubt", text, steps.at[rows], remedy, len(wild)))
     return found
 
 

@@ -86,17 +86,12 @@ def _by_the_others(scene: Scene, name: str, value: np.ndarray) -> list[Finding]:
     lags = best_lags(value, kept.time, np.searchsorted(who, kept.who), len(who))
     for s in np.flatnonzero(np.abs(lags) >= SHORTEST):
         at = np.flatnonzero(kept.who == who[s])
-        found.append(
-            Finding(
-                "clock",
-                "doubt",
-                f"{name}: sensor {scene.name_of(int(who[s]), int(first[s]))} says the same as the others, but "
-                f"{abs(lags[s])} h {'later' if lags[s] > 0 else 'earlier'}",
-                len(at),
-                scene.examples(at),
-                "its clock may be on another zone: shift its times, or grid it apart with its own --timezone",
-            )
+        text = (
+            f"{name}: sensor {scene.name_of(int(who[s]), int(first[s]))} says the same as the others, but "
+            f"{abs(lags[s])} h {'later' if lags[s] > 0 else 'earlier'}"
         )
+        remedy = "its clock may be on another zone: shift its times, or grid it apart with its own --timezone"
+        found.append(scene.finding("clock", "doubt", text, at, remedy))
     return found
 
 
