@@ -189,7 +189,7 @@ def test_outliers_are_named_with_the_option_that_drops_them():
     frame.loc[[5, 700], "pm2_5"] = [400.0, 1775.0]
     found = only(look(frame), "outliers")
     assert (found.count, lines(found)) == (2, [7, 702])
-    assert "--above 2" in found.remedy  # halfway between about 55 and 400
+    assert "--drop-above 2" in found.remedy  # halfway between about 55 and 400
 
 
 def test_times_without_a_zone_and_a_peak_at_night():

@@ -54,8 +54,8 @@ def outliers(scene: Scene) -> list[Finding]:
 def _options(outside: np.ndarray, low: float, high: float) -> str:
     """The limits halfway between the others and the outliers on either side."""
     above, below = outside[outside > high], outside[outside < low]
-    options = [f"--above {(high + above.min()) / 2:.3g}"] if len(above) else []
-    options += [f"--below {(low + below.max()) / 2:.3g}"] if len(below) else []
+    options = [f"--drop-above {(high + above.min()) / 2:.3g}"] if len(above) else []
+    options += [f"--drop-below {(low + below.max()) / 2:.3g}"] if len(below) else []
     return " ".join(options)
 
 
