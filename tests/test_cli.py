@@ -189,6 +189,6 @@ def test_the_demo_is_the_verbs_one_after_another(tmp_path):
     solid("predict", tmp_path / "run", demo / "pairs.zarr", tmp_path / "maps.nc", "--preset", "smoke")
     assert open_maps(tmp_path / "maps.nc").drop_attrs().equals(open_maps(demo / "maps.nc").drop_attrs())
     for name in ("solid", "kriging", "persistence", "climatology"):
-        assert re.search(rf"^{name} +0\.\d{{3}} ", printed, re.MULTILINE), name
+        assert re.search(rf"^{name} +0\.\d+ ", printed, re.MULTILINE), name
     for picture in ("maps.png", "calibration.png"):
         assert shows_something(demo / picture)

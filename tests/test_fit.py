@@ -1,18 +1,22 @@
 """From a table to a run and its maps: decisions in words, one call, three commands, a tiny CSV."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from typer.testing import CliRunner
 
 from scattered import some_frames
 from shared import solid
+from solidfield import cli
 from solidfield.config import load_config
 from solidfield.errors import SolidError
-from solidfield.fit import choose_holdout, choose_transform, fit, with_reading_error
+from solidfield.fit import fit, with_reading_error
 from solidfield.grid import Grid
+from solidfield.pairs.choices import choose_holdout, choose_transform
 from solidfield.pairs.frames import Frames, as_frames, frame_pairs
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import open_pairs
@@ -112,6 +116,56 @@ def test_predict_in_words_reconstructs_and_assimilates(folder):
     assert len(json.loads(walked)["answers"][0]["rows"]) == 24
 
 
+def test_a_run_reads_as_it_was_trained_and_says_so(tmp_path):
+    """Zone, columns, dates and limits need not be given again; what is refused is heard, and stands in the maps."""
+    table = a_table(tmp_path / "plain.csv", hours=48)
+    table["when"] = pd.to_datetime(table.pop("time")).dt.strftime("%m/%d/%Y %H.%M")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    options = {"columns": {"time": "when"}, "dates": "%m/%d/%Y %H.%M", "timezone": "+05:30", "drop_above": 90.0}
+    grid = {"cell": "0.01deg", "every": "1h", "model": "climatology", "preset": "smoke"}
+    run = fit(tmp_path / "table.csv", tmp_path / "run", **options, **grid)
+    later = pd.concat([table, table.tail(1).assign(pm="broken")])
+    later.to_csv(tmp_path / "later.csv", index=False)
+    said = []
+    frames = run.read(tmp_path / "later.csv", say=said.append)
+    assert said[0] == ("read as in training: timezone +05:30, columns time=when, dates %m/%d/%Y %H.%M, drop above 90.0")
+    assert "1 refused" in said[-1]
+    assert frames["pm"].max() < 90
+    assert frames.equals(run.read(tmp_path / "later.csv", **options))
+    assert run.read(tmp_path / "later.csv", drop_above=50.0)["pm"].max() < 50  # what is given now counts
+    maps = run.forecast(tmp_path / "later.csv", members=2, at="2023-03-02T08:00")
+    assert maps.attrs["notes"] == "; ".join(said)
+    assert maps["init_time"].values[0] == np.datetime64("2023-03-02T02:30")  # a text is of the run's zone
+    heard = solid("predict", tmp_path / "run", tmp_path / "later.csv", "--where", "22.51,88.31", "--members", 2)
+    assert all(words in heard for words in said)
+    older = {name: part for name, part in run.info.items() if name != "reading"}
+    assert replace(run, info=older).reading == {"timezone": "+05:30"}  # all that an older run knows
+
+
+def test_a_preset_that_is_named_says_how_long_to_train(tmp_path):
+    a_table(tmp_path / "readings.csv", hours=48)
+    words = ("--cell", "0.01deg", "--every", "1h", "--model", "solid", "--preset", "smoke", "--json")
+    trained = json.loads(solid("train", tmp_path / "readings.csv", "--out", tmp_path / "run", *words))
+    assert trained["steps"] == load_config("smoke").train.steps
+    again = (tmp_path / "readings.csv", "--out", tmp_path / "fewer", *words, "--set", "train.steps=6", "--resume")
+    fewer = json.loads(solid("train", *again[:-1]))
+    assert fewer["steps"] == 6
+    before = (tmp_path / "fewer" / "weights.safetensors").read_bytes()
+    assert json.loads(solid("train", *again)) == fewer  # finished: nothing is trained again
+    assert (tmp_path / "fewer" / "weights.safetensors").read_bytes() == before
+
+
+def test_old_spellings_work_and_say_what_replaces_them(tmp_path):
+    table = a_table(tmp_path / "readings.csv", hours=48)
+    with pytest.warns(FutureWarning, match="drop_above="):
+        old = read_frames(table, cell="0.01deg", every="1h", above=50.0)
+    assert old.equals(read_frames(table, cell="0.01deg", every="1h", drop_above=50.0))
+    words = ("train", tmp_path / "readings.csv", "--out", tmp_path / "run", "--hold-strangers", 0.2, *MODEL)
+    result = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
+    assert "--hold-strangers is now --hold-calibration" in result.stderr
+    assert open_pairs(tmp_path / "run" / "pairs.zarr").held["calibration_cells"].sum() == 2
+
+
 def test_fit_takes_what_pandas_and_xarray_hold(tmp_path):
     said = []
     run = fit(
@@ -179,9 +233,18 @@ def test_transforms_and_holdouts_are_chosen_by_the_readings():
         (("train", "{}/readings.csv", "--out", "{}/run"), "never written over"),
         (("train", "{}/readings.csv", "--out", "{}/new", "--calendar", "moon", "--cell", "0.01deg"), "moon"),
         (("train", "{}/run/pairs.zarr", "{}/new", "--cell", "1km"), "cell"),
+        (("train", "{}/readings.csv", "--out", "{}/new", "--minutes", "0"), "train.minutes"),
+        (("train", "{}/readings.csv", "--out", "{}/new", "--minutes", "1", "--steps", "5"), "two budgets"),
+        (("train", "{}/part.csv", "--out", "{}/run", "--resume"), "files.part.csv was None in the run"),
+        (("train", "{}/readings.csv", "--out", "{}/run", "--resume", "--cell", "1km"), "cell was 0.01deg"),
+        (
+            ("train", "{}/readings.csv", "--out", "{}/run", "--resume", "--hold-sensors", "0.2"),
+            "holdout.sensors was 0.1",
+        ),
+        (("train", "{}/readings.csv", "--out", "{}/none", "--resume"), "holds no run to resume"),
         (("predict", "{}/run", "{}/readings.csv"), "--out"),
         (("predict", "{}/run", "{}/readings.csv", "--where", "here"), "here"),
-        (("predict", "{}/run", "{}/readings.csv", "--out", "{}/a.nc", "--at", "2029-01-01T00:00"), "2029"),
+        (("predict", "{}/run", "{}/readings.csv", "--out", "{}/a.nc", "--at", "2029-01-01T00:00"), "2028-12-31T18:30"),
         (("predict", "{}/run", "{}/readings.csv", "--out", "{}/a.txt"), "a.txt"),
     ],
 )

@@ -1,152 +1,250 @@
 """From readings to a trained run in one call: grid, pair, train. Thin glue; every part can be called by itself.
 
 `fit("readings.csv", "run", minutes=10)` reads the table, puts it on a grid (`readings/`), decides whether to work with
-logarithms, holds days out, writes the pairs into the run folder and trains on them. What was decided is said in words.
+logarithms, holds days out (`pairs/choices.py`), writes the pairs into the run folder and trains on them. What was
+decided is said in words. `solid train` calls this function.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+import xarray as xr
 
 from .config import Config, load_config
 from .disk import refuse_existing
+from .errors import SolidError
 from .forecast import Forecaster
 from .keys import key
 from .models import build, model_class
+from .pairs.choices import pair_frames
 from .pairs.covariates import Covariates
-from .pairs.frames import Frames, as_frames, frame_pairs
+from .pairs.frames import as_frames
 from .pairs.holdout import Holdout
 from .pairs.scaling import Scaling
-from .pairs.store import PairStore
-from .readings.intake import Readings, Say, read_frames
+from .pairs.store import PairStore, is_pairs, open_pairs
+from .readings.intake import Readings, Say, read_frames, tell
 from .run import Run, load
-from .training.loop import train
+from .training.folder import check_reading
+from .training.loop import Progress, train
 from .training.record import PAIRS
 
-SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
-SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts
-MANY_CELLS, CALIBRATION = 40, 0.1  # from so many cells with readings on, such a share is met in validation only
+PRESET, MINUTES = "laptop", 10.0  # where neither a preset nor a budget is given for readings
 
 
 def fit(
-    readings: Readings,
+    readings: Readings | PairStore,
     out: str | Path,
     *,
-    minutes: float = 10.0,
-    model: str = "solid",
-    leads: Sequence[int] = (0, 1),
-    cell: str | None = None,  # size of a cell, such as "1km"; None: as suits the readings
-    every: str | None = None,  # time step, such as "1h"
-    timezone: str | None = None,  # of times without a zone of their own, and of the calendar
+    minutes: float | None = None,
+    steps: int | None = None,
+    model: str | None = None,
+    leads: Sequence[int] | None = None,
+    cell: str | None = None,
+    every: str | None = None,
     variables: Sequence[str] | None = None,
-    units: str | None = None,  # of the values, where the readings do not say
-    transform: str | None = None,  # "log", "none"; None: by the readings' skewness
-    offset: float = 0.0,  # log(x + offset)
-    holdout: Holdout | None = None,  # None: every fifth day tests, one in ten validates
-    covariates: Covariates | None = None,  # None: calendar and 24 hours of history
-    seed: int = 0,
-    preset: str = "laptop",
-    settings: Sequence[str] = (),  # further `table.key=value` of the configuration
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    dates: str | None = None,
+    units: str | None = None,
+    drop_above: float | None = None,
+    transform: str | None = None,
+    offset: float | None = None,
+    holdout: Holdout | Mapping[str, Any] | None = None,
+    covariates: Covariates | None = None,
+    seed: int | None = None,
+    preset: str | None = None,
+    settings: Sequence[str] = (),
+    resume: bool = False,
     say: Say | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Run:
-    """Train a model of these readings into the folder `out` and open it."""
-    named = (f'model.name="{model}"', f"train.minutes={minutes}", f"train.seed={seed}")
-    config = load_config(preset, ("train.thin=0.5", *named, *settings))
-    refuse_run(Path(out))
-    gridded = read_frames(
-        readings, cell=cell, every=every, variables=variables, timezone=timezone, units=units, say=say
-    )
-    frames = as_frames(gridded, variables)
-    if timezone is not None:
-        frames = replace(frames, timezone=timezone)
-    store = pair_frames(
-        frames,
-        Path(out) / PAIRS,
-        leads=leads,
-        transform=transform,
-        offset=offset,
-        holdout=holdout,
-        covariates=covariates,
-        say=say,
-    )
+    """Train a model of these readings into the folder `out` and open it.
+
+    The run remembers how the readings were read, so that new ones are read in the same way.
+
+    Parameters
+    ----------
+    readings : path, sequence of paths, DataFrame, xarray object or PairStore
+        A table or frames, as for `read_frames`; or pairs that are made already, or their path, for which all options
+        of reading and pairing must be left out.
+    out : path
+        The run folder; one that holds anything is never written over.
+    minutes : float, optional
+        Budget of wall time, above 0. Default: 10 for readings where `steps`, `preset` and `settings` say nothing.
+    steps : int, optional
+        Number of optimiser steps instead of a budget.
+    model : str, optional
+        A name of `MODELS`. Default: the preset's.
+    leads : sequence of int, optional
+        0 reconstructs, 1 forecasts one time step. Default: (0, 1).
+    cell, every : str, optional
+        Size of a cell ("1km", "0.01deg") and time step ("1h"). Default: as the readings suggest.
+    variables : sequence of str, optional
+        Which to model. Default: all.
+    columns, dates, units : optional
+        How to read the table, as for `check`.
+    timezone : str, optional
+        Of times without an offset, and of the calendar and the held-out days: "Asia/Kolkata" or "+05:30".
+        Default: UTC, and that is said.
+    drop_above : float, optional
+        Readings above are dropped, and counted. Default: none.
+    transform : {"log", "none"}, optional
+        Model the logarithm? Default: where all readings are positive and skewed.
+    offset : float, optional
+        Of the logarithm: log(x + offset). Default: 0.
+    holdout : Holdout or mapping, optional
+        What is kept aside to be judged by; of a mapping, what it leaves out is decided by the readings.
+        Default: every fifth day tests, one in ten validates.
+    covariates : Covariates, optional
+        What the model is told beside the readings. Default: the calendar and 24 hours of history.
+    seed : int, optional
+        Same seed, same weights. Default: 0.
+    preset : str, optional
+        "smoke", "laptop", "paper", "paper-large" or a TOML file; one that is named also says how long to train.
+        Default: "laptop".
+    settings : sequence of str
+        Further values of the preset: "table.key=value".
+    resume : bool
+        Go on with an interrupted run, which must be of the same files and options. Default: False.
+    say : callable, optional
+        Is told in words what was assumed and decided. Default: the package's log.
+    progress : callable, optional
+        Called with a `Progress` after every step.
+
+    Returns
+    -------
+    Run
+        The finished run, ready to `reconstruct`, `forecast`, `assimilate` and `evaluate`.
+
+    Raises
+    ------
+    SolidError
+        If the folder holds something, an option contradicts another or the run that is resumed, or the readings leave
+        nothing to train on.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, xarray as xr
+    >>> times = np.datetime64("2024-01-01", "ns") + np.arange(60) * np.timedelta64(3600, "s")
+    >>> values = np.random.default_rng(0).normal(20, 3, (60, 3, 3))
+    >>> frames = xr.DataArray(values, {"time": times, "lat": [0.0, 0.1, 0.2], "lon": [0.0, 0.1, 0.2]}, name="pm")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = fit(frames, folder + "/run", model="climatology", preset="smoke")
+    >>> run.variables, run.grid.shape
+    (('pm',), (3, 3))
+    """
+    out, store = Path(out), _pairs(readings)
+    reading: dict[str, Any] = {
+        "cell": cell,
+        "every": every,
+        "variables": list(variables) if variables else None,
+        "columns": dict(columns) if columns else None,
+        "timezone": timezone,
+        "dates": dates,
+        "units": units,
+        "drop_above": drop_above,
+    }
+    pairing: dict[str, Any] = {"leads": list(leads) if leads else None, "transform": transform, "offset": offset}
+    plain = {"holdout": _plain(holdout), "covariates": _plain(covariates)}
+    asked = {"files": _files(readings), **reading, **pairing, **plain}
+    made = store is not None
+    config = _config(preset, settings, minutes, steps, model, seed, of_readings=not made)
+    if store is not None:
+        useless = [name for name, value in asked.items() if value]
+        if useless:
+            raise SolidError(f"{store.path} holds pairs that are made already; leave out '{useless[0]}' of readings")
+    elif resume:
+        check_reading(out, asked)
+        store = open_pairs(out / PAIRS)
+    else:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise SolidError("several processes train on pairs that exist; write those of readings with `frame_pairs`")
+        refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
+        frames = as_frames(read_frames(readings, say=say, **reading), variables)
+        store = pair_frames(
+            replace(frames, timezone=timezone or frames.timezone),
+            out / PAIRS,
+            holdout=holdout,
+            covariates=covariates,
+            say=say,
+            **{name: value for name, value in pairing.items() if value is not None},
+        )
+        splits = ", ".join(f"{count:,} {name}" for name, count in store.attributes["splits"].items() if count)
+        cells = " x ".join(map(str, store.grid.shape))
+        tell(f"pairs: {splits}; {store.readings():,} readings on {cells} cells", say)
     config = with_reading_error(store, config)
-    train(build_for(store, config), store, out, config.train, config.model.options)
+    built = build_for(store, config)
+    tell(f"model: {built.label()}, {built.parameter_count() / 1e6:.2g} M parameters", say)
+    train(
+        built,
+        store,
+        out,
+        config.train,
+        config.model.options,
+        resume=resume,
+        report=progress,
+        reading=None if made else asked,
+    )
     return load(out)
 
 
-def refuse_run(out: Path) -> None:
-    """A folder that holds anything but pairs is refused before anything is written into it."""
-    refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
+def _pairs(readings: Readings | PairStore) -> PairStore | None:
+    """Pairs that are made already; None for readings."""
+    if isinstance(readings, PairStore):
+        return readings
+    one = readings[0] if isinstance(readings, list | tuple) and len(readings) == 1 else readings
+    return open_pairs(one) if isinstance(one, str | Path) and is_pairs(Path(one)) else None
 
 
-def pair_frames(
-    frames: Frames,
-    path: Path,
-    *,
-    transform: str | None = None,
-    holdout: Holdout | None = None,
-    say: Say | None = None,
-    **options: Any,  # of `frame_pairs`
-) -> PairStore:
-    """Pairs with what was not chosen decided by the readings, in words."""
-    say = say or (lambda words: None)
-    if transform is None:
-        chosen = {}
-        for c, name in enumerate(frames.variables):
-            chosen[name], why = choose_transform(frames.values[:, c], name)
-            say(why)
-    if holdout is None:
-        holdout, reasons = choose_holdout(frames)
-        for why in reasons:
-            say(why)
-    return frame_pairs(frames, path, transform=chosen if transform is None else transform, holdout=holdout, **options)
+def _config(
+    preset: str | None,
+    settings: Sequence[str],
+    minutes: float | None,
+    steps: int | None,
+    model: str | None,
+    seed: int | None,
+    of_readings: bool,
+) -> Config:
+    """The preset with what was named; readings that come with no word on how long to train get ten minutes."""
+    if minutes is not None and steps is not None:
+        raise SolidError(f"{minutes:g} minutes and {steps} steps are two budgets; give one of them")
+    told = any(setting.strip().startswith(("train.steps", "train.minutes")) for setting in settings)
+    if of_readings and preset is None and steps is None and minutes is None and not told:
+        minutes = MINUTES
+    named = {"model.name": model and f'"{model}"', "train.steps": steps, "train.minutes": minutes, "train.seed": seed}
+    standing = ("train.thin=0.5",) if of_readings else ()  # sensors come and go in records, as they do not in worlds
+    chosen = tuple(f"{name}={value}" for name, value in named.items() if value is not None)
+    config = load_config(preset or PRESET, (*standing, *settings, *chosen))
+    if steps is not None:  # over a budget of the preset
+        config = config.model_copy(update={"train": config.train.model_copy(update={"minutes": None})})
+    return config
 
 
-def choose_transform(values: np.ndarray, name: str = "value") -> tuple[str, str]:  # and why, in words
-    """Logarithms where every reading is positive, the readings are skewed and their logarithms less so.
-
-    >>> choose_transform(np.exp(np.linspace(-2, 2, 99)))[0], choose_transform(np.linspace(-2, 2, 99))[0]
-    ('log', 'none')
-    """
-    known = values[np.isfinite(values)].astype(np.float64)
-    if len(known) < 3 or known.min() <= 0 or known.std() == 0:
-        return "none", f"{name} is modelled as it is: not every reading is positive, or they do not vary"
-    before, after = _skewness(known), _skewness(np.log(known))
-    if before > SKEWED and abs(after) < before:
-        return "log", f"{name} is modelled by its logarithm: it is positive and skewed ({before:.1f}, then {after:.1f})"
-    return "none", f"{name} is modelled as it is: its skewness is {before:.1f}"
+def _files(readings: Readings | PairStore) -> dict[str, int | None] | None:
+    """Names and sizes of the files of readings, by which a resumed run knows them again."""
+    paths = readings if isinstance(readings, list | tuple) else [readings]
+    if not all(isinstance(path, str | Path) for path in paths) or _pairs(readings) is not None:
+        return None
+    files = [Path(path) for path in paths]  # type: ignore[arg-type]
+    return {path.name: path.stat().st_size if path.is_file() else None for path in files}
 
 
-def _skewness(values: np.ndarray) -> float:
-    z = (values - values.mean()) / values.std()
-    return float((z**3).mean())
-
-
-def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in words, where there is something to say
-    """Days where the record has enough of them, shorter stretches of a shorter record; calibration cells among many."""
-    hours = float((frames.times[-1] - frames.times[0]) / np.timedelta64(1, "h"))
-    cells = int(np.isfinite(frames.values).any((0, 1)).sum())
-    holdout, reasons = Holdout(), []
-    if 0 < hours < 24 * SHORTEST:
-        stretch = hours / SHORTEST
-        holdout = replace(holdout, hours=stretch)
-        reasons.append(
-            f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
-        )
-    if cells >= MANY_CELLS and (frames.grid.cells - cells) > 0:
-        holdout = replace(holdout, calibration=CALIBRATION)
-        reasons.append(
-            f"{cells} cells have readings: {round(CALIBRATION * cells)} are kept back to learn how wide to be where "
-            "there are none"
-        )
-    return holdout, reasons
+def _plain(choice: Holdout | Covariates | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """As JSON; of fields that are given the names."""
+    if choice is None or isinstance(choice, Mapping):
+        return dict(choice) if choice else None
+    values = {field.name: getattr(choice, field.name) for field in fields(choice)}
+    return {
+        name: sorted(map(str, value.data_vars)) if isinstance(value, xr.Dataset) else value
+        for name, value in values.items()
+    }
 
 
 def with_reading_error(store: PairStore, config: Config) -> Config:

@@ -7,41 +7,164 @@ that were held out. `solid predict` and `solid evaluate` call these methods.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from .errors import SolidError
-from .prediction.context import FramesLike, Times, all_rows, check_frames, frames_for, query, read_new, rows_of
+from .pairs.store import PairStore, open_pairs
+from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
 from .prediction.predict import predict
-from .readings.intake import Readings
+from .readings.intake import Readings, Say
 from .training.record import RunRecord
+
+if TYPE_CHECKING:
+    from .report import Findings
+
+
+def load(folder: str | Path) -> Run:
+    """Open a finished run folder.
+
+    Parameters
+    ----------
+    folder : path
+        What `fit` or `solid train` made.
+
+    Returns
+    -------
+    Run
+        The model with its weights, on the CPU, and all that is needed to use it.
+
+    Raises
+    ------
+    SolidError
+        If there is no run, it has not finished, or its files are damaged.
+
+    Examples
+    --------
+    >>> load("nowhere")
+    Traceback (most recent call last):
+        ...
+    solidfield.errors.SolidError: nowhere is not a run folder (run.json is missing); `solid train` makes one
+    """
+    return Run.open(folder)
 
 
 class Run(RunRecord):
-    """A trained run, ready to use.
+    """A trained run, ready to use: what its folder holds, and the verbs of prediction. Made by `load` and `fit`.
 
-    >>> maps = load("demo/run").forecast(frames, members=100, steps=6)       # doctest: +SKIP
+    Frames may be a table of readings (a path, several, or a DataFrame), which is read as the run's own were; an xarray
+    object on (time, y, x) over the run's cells; or an array (time, y, x) or (time, variable, y, x) for a run without a
+    clock. NaN means not observed. Times given as text are of the run's zone (`zone`) unless they name their own.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    model : Forecaster
+        In evaluation mode, on the CPU.
+    scaling : Scaling
+        From physical units to the model's and back.
+    grid : Grid
+        The cells of the maps.
+    variables, units : tuple of str
+        What is predicted, and in which units.
+    never_supervised : Tensor
+        (C, H, W) bool: no training target ever taught the model about this cell.
+    leaks : bool
+        Was it trained on dense truth?
+    info : dict
+        `run.json`: provenance, settings, history.
+    recipe : Recipe or None
+        Of the covariates.
+    static : array or None
+        (S, H, W) static covariates, where there is a recipe.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, xarray as xr
+    >>> from solidfield import fit
+    >>> times = np.datetime64("2024-01-01", "ns") + np.arange(60) * np.timedelta64(3600, "s")
+    >>> values = np.random.default_rng(0).normal(20, 3, (60, 3, 3))
+    >>> frames = xr.DataArray(values, {"time": times, "lat": [0.0, 0.1, 0.2], "lon": [0.0, 0.1, 0.2]}, name="pm")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = fit(frames, folder + "/run", model="climatology", preset="smoke")
+    >>> dict(run.forecast(frames, members=5, steps=3, at="last").sizes)["lead_time"]
+    3
     """
 
-    def read(self, readings: Readings, **options: Any) -> xr.Dataset:
-        """New readings in the cells and frames of this run; `options` as for `read_frames`: timezone, columns."""
-        return read_new(self, readings, **options)
+    def __repr__(self) -> str:
+        cells = " x ".join(map(str, self.grid.shape))
+        return f"Run({str(self.path)!r}: {self.model.label()}, {', '.join(self.variables)} on {cells} cells)"
+
+    def read(self, readings: Readings, *, say: Say | None = None, **options: Any) -> xr.Dataset:
+        """Put new readings into the cells and frames of this run.
+
+        Parameters
+        ----------
+        readings : path, sequence of paths, DataFrame or xarray object
+            As for `read_frames`.
+        say : callable, optional
+            Is told in words what was assumed and what became of the rows. Default: the package's log.
+        **options
+            Of `read_frames`: timezone, columns, dates, units, drop_above. Default: as when the run was trained.
+
+        Returns
+        -------
+        xarray.Dataset
+            Sparse frames; their attribute `notes` holds all that was said.
+
+        Raises
+        ------
+        SolidError
+            If no reading falls into the run's cells, or the run has no clock.
+        """
+        return read_new(self, readings, say, **options)
 
     def reconstruct(
         self,
         frames: FramesLike,
         members: int = 100,
         seed: int = 0,
-        at: Times | None = None,  # which frames; None: all that hold readings. The others are looked back on
-        dynamic: xr.Dataset | None = None,  # changing covariates, for a run that was trained with some
+        at: Times | None = None,
+        dynamic: xr.Dataset | None = None,
+        say: Say | None = None,
         **options: Any,
     ) -> xr.Dataset:
-        """Maps at the time of the frames; NaN in a frame means not observed."""
-        return self._predict(frames, 0, 1, at, dynamic, members=members, seed=seed, **options)
+        """Draw maps at the time of the frames.
+
+        Parameters
+        ----------
+        frames : table, xarray object or array
+            What was read, see the class.
+        members : int
+            Of the ensemble. Default: 100.
+        seed : int
+            Same seed, same members. Default: 0.
+        at : time, sequence of times or "last", optional
+            Which frames; the others are looked back on. Default: all that hold readings.
+        dynamic : Dataset, optional
+            Changing covariates, for a run that was trained with some.
+        say : callable, optional
+            As for `read`.
+        **options
+            Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress.
+
+        Returns
+        -------
+        xarray.Dataset
+            Maps on (member, init_time, lead_time, y, x) with mean, standard deviation, quantiles and masks.
+
+        Raises
+        ------
+        SolidError
+            If the run was not trained for lead 0, a frame holds no reading, or the frames lie on another grid.
+        """
+        return self._predict(frames, 0, 1, at, dynamic, say, members=members, seed=seed, **options)
 
     def forecast(
         self,
@@ -51,50 +174,169 @@ class Run(RunRecord):
         seed: int = 0,
         at: Times | None = None,
         dynamic: xr.Dataset | None = None,
+        say: Say | None = None,
         **options: Any,
     ) -> xr.Dataset:
-        """Maps 1 .. steps leads after each frame, every member rolled forward on its own."""
-        return self._predict(frames, 1, steps, at, dynamic, members=members, seed=seed, **options)
+        """Draw maps 1 .. steps leads after each frame, every member rolled forward on its own.
+
+        Parameters
+        ----------
+        frames, members, seed, at, dynamic, say, **options
+            As for `reconstruct`.
+        steps : int
+            Leads of the rollout. Default: 1.
+
+        Returns
+        -------
+        xarray.Dataset
+            Maps as of `reconstruct`, with `steps` entries along lead_time.
+
+        Raises
+        ------
+        SolidError
+            If the run was not trained for lead 1, a frame holds no reading, or the frames lie on another grid.
+        """
+        return self._predict(frames, 1, steps, at, dynamic, say, members=members, seed=seed, **options)
 
     def assimilate(
         self,
         frames: FramesLike,
         members: int = 100,
-        steps: int = 0,  # further leads beyond the last frame
+        steps: int = 0,
         seed: int = 0,
-        since: Times | None = None,  # None: the first frame
-        until: Times | None = None,  # None: the last frame
+        since: Times | int | None = None,
+        until: Times | None = None,
         dynamic: xr.Dataset | None = None,
+        say: Say | None = None,
         **options: Any,
     ) -> xr.Dataset:
-        """One rollout through the frames: what is read replaces every member's value there, and conditions the next."""
-        given, times = frames_for(self, frames)
-        first = int(rows_of(given, since)[0]) if since is not None else 0
-        last = int(rows_of(given, until)[0]) if until is not None else len(times) - 1
+        """Draw one rollout through the frames: what is read replaces every member's value there.
+
+        Parameters
+        ----------
+        frames, members, seed, dynamic, say, **options
+            As for `reconstruct`.
+        steps : int
+            Further leads beyond the last frame. Default: 0.
+        since : time or int, optional
+            Where to begin: a time, or a number of steps before the end. Default: the first frame.
+        until : time or "last", optional
+            Where to stop reading. Default: the last frame.
+
+        Returns
+        -------
+        xarray.Dataset
+            Maps as of `forecast` from the first frame on; `read` says where a sensor was read at each time.
+
+        Raises
+        ------
+        SolidError
+            If there is no frame after the first and no step beyond it, or the first holds no reading.
+        """
+        given, times, notes = self._frames(frames, say)
+        first, last = stretch(given, since, until, self.zone)
         walk = round((given.seconds[last] - given.seconds[first]) / given.every) + steps
         if walk < 1:
             raise SolidError(
                 "assimilation needs a frame after its first, or steps beyond it; give more frames or steps"
             )
-        rows = np.array([first])
-        check_frames(given, rows)
+        rows = choose_rows(given, times, given.times[[first]], self.zone)
         given = replace(given, values=given.values[: last + 1], times=given.times[: last + 1])
         source, later = query(self, given, rows, 1, walk, dynamic, assimilate=True)
-        maps = predict(self, source, times[rows], steps=walk, later=later, members=members, seed=seed, **options)
+        drawing = {"members": members, "seed": seed, "notes": notes, **options}
+        maps = predict(self, source, times[rows], steps=walk, later=later, **drawing)
         read = np.stack([one.mask[0].any(0).numpy() for one in later]).astype(np.int8)  # (L, H, W)
         about = {"long_name": "a sensor was read here at this time, and every member holds its reading"}
         return maps.assign(read=(("init_time", "lead_time", *self.grid.axes), read[None], about))
 
+    def evaluate(
+        self,
+        pairs: str | Path | PairStore | None = None,
+        *,
+        out: str | Path | None = None,
+        rivals: Sequence[str] | None = None,
+        runs: Sequence[RunRecord] = (),
+        members: int = 100,
+        scenes: int | None = None,
+        steps: int = 1,
+        seed: int = 0,
+        above: float | None = None,
+        command: str = "",
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Findings:
+        """Judge the run by readings that were held out, beside rivals; with `out`, write the report.
+
+        Parameters
+        ----------
+        pairs : path or PairStore, optional
+            Whose test examples to judge by. Default: the run's own, in its folder.
+        out : path, optional
+            New folder for scores.json, figures and report.html. Default: nothing is written.
+        rivals : sequence of str, optional
+            Closed-form models to compare with. Default: those of the report.
+        runs : sequence of Run
+            Trained runs to compare with.
+        members : int
+            Of each ensemble. Default: 100.
+        scenes : int, optional
+            Test examples of each lead, evenly spaced. Default: all.
+        steps : int
+            From 2 on the models are also rolled forward, and judged after every step. Default: 1.
+        seed : int
+            Same seed, same members. Default: 0.
+        above : float, optional
+            Threshold of the report's map of chances. Default: the readings' upper tenth.
+        command : str
+            That makes the same report again, for its foot.
+        progress : callable, optional
+            Called with (what, done, total).
+
+        Returns
+        -------
+        Findings
+            `results` is plain JSON: scores, provenance, and a verdict in words.
+
+        Raises
+        ------
+        SolidError
+            If the folder `out` holds something, or there are no pairs to judge by.
+        """
+        from . import report  # with its figures, which prediction does without
+
+        if out is not None:
+            report.refuse_report(Path(out))
+        findings = report.evaluate_run(
+            self,
+            open_pairs(pairs) if isinstance(pairs, str | Path) else pairs,
+            rivals=report.RIVALS if rivals is None else tuple(rivals),
+            runs=runs,
+            members=members,
+            scenes=scenes,
+            steps=steps,
+            seed=seed,
+            progress=progress,
+        )
+        if out is not None:
+            report.write_report(findings, out, command, above)
+        return findings
+
+    def _frames(self, frames: FramesLike, say: Say | None) -> tuple[Any, np.ndarray, str]:  # frames, times, notes
+        if not isinstance(frames, xr.Dataset | xr.DataArray | np.ndarray):
+            frames = read_new(self, frames, say)
+        notes = frames.attrs.get("notes", "") if isinstance(frames, xr.Dataset) else ""
+        return *frames_for(self, frames), notes
+
     def _predict(
-        self, frames: FramesLike, lead: int, steps: int, at: Times | None, dynamic: xr.Dataset | None, **options: Any
+        self,
+        frames: FramesLike,
+        lead: int,
+        steps: int,
+        at: Times | None,
+        dynamic: xr.Dataset | None,
+        say: Say | None,
+        **options: Any,
     ) -> xr.Dataset:
-        given, times = frames_for(self, frames)
-        rows = all_rows(given, times) if at is None else rows_of(given, at)
-        check_frames(given, rows)
+        given, times, notes = self._frames(frames, say)
+        rows = choose_rows(given, times, at, self.zone)
         source, later = query(self, given, rows, lead, steps, dynamic)
-        return predict(self, source, times[rows], steps=steps, later=later, **options)
-
-
-def load(folder: str | Path) -> Run:
-    """Open a finished run folder."""
-    return Run.open(folder)
+        return predict(self, source, times[rows], steps=steps, later=later, notes=notes, **options)

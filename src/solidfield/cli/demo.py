@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..config import load_config
+from ..fit import fit
 from ..prediction.maps import save_maps
-from ..prediction.predict import predict_examples
+from ..prediction.predict import choose_scenes, predict_examples
 from ..report.maps import RIVALS, write_scores
 from ..report.maps import evaluate as evaluate_maps
-from ..training.record import RunRecord
 from ..worlds import write_truth
 from ..worlds.observe import observe as observe_truth
 from . import show
 from .evaluate import print_table
 from .observe import describe
-from .predict import choose_scenes
 from .simulate import make_world
-from .train import run_training
+from .train import training_bar
 
 
 def demo(
@@ -47,11 +47,12 @@ def demo(
     )
     show.line("observing", describe(store, scenario.pattern, scenario.amount, scenario.regime))
     shutil.rmtree(out / "run", ignore_errors=True)
-    run_training(store, out / "run", config)
-    scenes = choose_scenes(store, "test", config.predict)
+    with ExitStack() as bar:
+        run = fit(store, out / "run", preset=preset, settings=settings, progress=training_bar(bar, out / "run"))
+    scenes = choose_scenes(store, "test", count=config.predict.scenes)
     with show.progress("predicting", f"{len(scenes)} scenes x {config.predict.members} members") as update:
         maps = predict_examples(
-            RunRecord.open(out / "run"),
+            run,
             store,
             scenes,
             members=config.predict.members,

@@ -12,13 +12,14 @@ from ..errors import SolidError
 from ..pairs.store import open_pairs
 from ..prediction.maps import open_maps
 from ..report import RIVALS as REPORT_RIVALS
-from ..report import evaluate_run, own_pairs, refuse_report, write_report
 from ..report.maps import RIVALS, write_scores
 from ..report.maps import evaluate as evaluate_maps
 from ..report.tables import columns
 from ..report.words import REGIONS
+from ..report.write import PAGE
+from ..run import load
 from ..scores.table import Table
-from ..training.record import RUN, RunRecord
+from ..training.record import RUN
 from ..worlds import open_truth
 from . import show
 
@@ -68,21 +69,6 @@ def _run(
     above: float | None,
     json: bool,
 ) -> None:
-    refuse_report(out)
-    loaded = RunRecord.open(path)
-    store = open_pairs(pairs) if pairs else own_pairs(loaded)
-    with show.progress("evaluating", f"{len(store.leads)} lead(s), {members} members", json) as update:
-        findings = evaluate_run(
-            loaded,
-            store,
-            rivals=rivals,
-            runs=[RunRecord.open(other) for other in others],
-            members=members,
-            scenes=scenes,
-            steps=steps,
-            seed=seed,
-            progress=lambda what, done, total: update(done, total, what),
-        )
     words: list[str | Path | float] = ["solid", "evaluate", path, "--out", out, "--members", members, "--seed", seed]
     words += ["--pairs", pairs] if pairs else []
     words += ["--scenes", scenes] if scenes else []
@@ -90,8 +76,21 @@ def _run(
     words += ["--above", above] if above is not None else []
     words += [word for name in rivals for word in ("--rival", name)] if rivals != REPORT_RIVALS else []
     words += [word for other in others for word in ("--run", other)]
-    page = write_report(findings, out, shlex.join(_typed(word) for word in words), above)
-    found = findings.verdict
+    with show.progress("evaluating", f"{path}, {members} members", json) as update:
+        findings = load(path).evaluate(
+            pairs,
+            out=out,
+            rivals=rivals,
+            runs=[load(other) for other in others],
+            members=members,
+            scenes=scenes,
+            steps=steps,
+            seed=seed,
+            above=above,
+            command=shlex.join(_typed(word) for word in words),
+            progress=lambda what, done, total: update(done, total, what),
+        )
+    page, found = out / PAGE, findings.verdict
     if json:
         show.as_json({"report": str(page), "scores": str(out / "scores.json"), "verdict": found.to_json()})
         return

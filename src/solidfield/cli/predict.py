@@ -5,27 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-import xarray as xr
 
 from ..clock import instant
-from ..config import PredictConfig, load_config
+from ..config import load_config
 from ..disk import check_ending
 from ..engine import Engine
 from ..errors import SolidError
-from ..keys import evenly
-from ..pairs.store import PairStore, is_pairs, open_pairs
+from ..pairs.store import is_pairs, open_pairs
 from ..prediction.ask import exceedance, variables_of
-from ..prediction.context import read_new
 from ..prediction.maps import save_maps
-from ..prediction.predict import predict_examples
+from ..prediction.predict import choose_scenes, predict_examples
 from ..run import load
-from ..training.record import RunRecord
-from . import show
+from . import reading, show
 from .answers import answers, parse_place, print_answers
-from .reading import parse_columns
-from .train import ColumnsOption, DatesOption, DropOption, DynamicOption, TimezoneOption, open_fields
+from .train import DynamicOption, open_fields
+
+BACK = 24  # steps before the last frame that assimilation begins, where nothing else is asked for
 
 
 def predict(
@@ -46,10 +42,11 @@ def predict(
     above: Annotated[list[float] | None, typer.Option(help="Chance of more than this; repeatable.")] = None,
     where: Annotated[list[str] | None, typer.Option(metavar="LAT,LON", help="Print the law here; repeatable.")] = None,
     area: Annotated[list[Path] | None, typer.Option(help="Print the law of this area's mean: GeoJSON.")] = None,
-    columns: ColumnsOption = None,
-    timezone: TimezoneOption = None,
-    date_format: DatesOption = None,
-    drop_above: DropOption = None,
+    columns: reading.ColumnsOption = None,
+    timezone: reading.TimezoneOption = None,
+    date_format: reading.DatesOption = None,
+    units: reading.UnitsOption = None,
+    drop_above: reading.DropAboveOption = None,
     dynamic: DynamicOption = None,
     preset: show.PresetOption = "laptop",
     split: Annotated[str, typer.Option(help="Pairs: test, between (odd frames), validation or train.")] = "test",
@@ -98,30 +95,36 @@ def predict(
         "max_memory": config.max_memory,
         "engine": Engine(engine, jobs, scheduler),
     }
+    opened, zone = load(run), "UTC"
     if pairs:
         store = open_pairs(inputs[0])
-        scene_list = choose_scenes(store, split, config, lead)
-        loaded = load(run)
+        scene_list = choose_scenes(store, split, lead, config.scenes, config.steps)
         with show.progress("predicting", f"{len(scene_list)} scenes x {config.members} members", json) as update:
-            maps = predict_examples(
-                loaded, store, scene_list, recalibrate, steps=config.steps, progress=update, **drawing
-            )
+            drawing |= {"progress": update, "steps": config.steps}
+            maps = predict_examples(opened, store, scene_list, recalibrate, **drawing)
     else:
-        loaded = load(run)
-        reading = {"columns": parse_columns(columns), "timezone": timezone, "dates": date_format, "above": drop_above}
-        frames = read_new(loaded, inputs, **reading)
-        times = [instant(text, timezone or "UTC") for text in at or ()] or [_last(frames, loaded)]
-        with show.progress("predicting", f"{len(times)} scenes x {config.members} members", json) as update:
+        frames = opened.read(
+            inputs,
+            say=lambda words: show.line("reading", words, json),
+            columns=reading.parse_columns(columns),
+            timezone=timezone,
+            dates=date_format,
+            units=units,
+            drop_above=drop_above,
+        )
+        zone = timezone or opened.zone
+        times = [instant(text, zone) for text in at or ()]
+        with show.progress("predicting", f"{len(times) or 1} scenes x {config.members} members", json) as update:
             drawing |= {"progress": update, "dynamic": open_fields(dynamic)}
             if assimilate:
-                start = instant(since, timezone or "UTC") if since else _earlier(frames, times[0], loaded)
-                maps = loaded.assimilate(
-                    frames, since=start, until=times[0], steps=config.steps if steps else 0, **drawing
-                )
+                start = instant(since, zone) if since else BACK
+                end = times[0] if times else "last"
+                drawing |= {"since": start, "until": end, "steps": config.steps if steps else 0}
+                maps = opened.assimilate(frames, **drawing)
             elif lead == 0:
-                maps = loaded.reconstruct(frames, at=times, **drawing)
+                maps = opened.reconstruct(frames, at=times or "last", **drawing)
             else:
-                maps = loaded.forecast(frames, at=times, steps=config.steps, **drawing)
+                maps = opened.forecast(frames, at=times or "last", steps=config.steps, **drawing)
     levels = list(above or ())
     found = answers(maps, places, list(area or ()), levels)
     if levels:
@@ -131,54 +134,15 @@ def predict(
     if json:
         scenes_drawn = maps.sizes["init_time"]
         show.as_json(
-            {"out": str(out) if out else None, "scenes": scenes_drawn, "members": config.members, "leaks": loaded.leaks}
+            {"out": str(out) if out else None, "scenes": scenes_drawn, "members": config.members, "leaks": opened.leaks}
             | ({"answers": [_plain(entry) for entry in found]} if found else {})
         )
         return
-    print_answers(found, timezone)
+    print_answers(found, zone)
     if out is not None:
-        show.line("maps", f"{out}{'   (oracle: leaks dense truth)' if loaded.leaks else ''}")
-
-
-def _last(frames: xr.Dataset, run: RunRecord) -> np.datetime64:
-    """The last frame that holds a reading."""
-    seen = np.logical_or.reduce([np.isfinite(frames[name].values).any((1, 2)) for name in run.variables])
-    return frames["time"].values[np.flatnonzero(seen)[-1]]
-
-
-def _earlier(frames: xr.Dataset, time: np.datetime64, run: RunRecord, steps: int = 24) -> np.datetime64:
-    """The first frame with readings of the last steps before a time."""
-    times = frames["time"].values
-    seen = np.logical_or.reduce([np.isfinite(frames[name].values).any((1, 2)) for name in run.variables])
-    recent = seen & (times <= time) & (times >= time - np.timedelta64(round(steps * run.step * 1e9), "ns"))
-    if not recent.any():
-        raise SolidError(f"no reading in the {steps} steps before {time}; give --since, or --at another time")
-    return times[np.flatnonzero(recent)[0]]
+        show.line("maps", f"{out}{'   (oracle: leaks dense truth)' if opened.leaks else ''}")
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     rows = [row | {"valid_time": str(row["valid_time"])} for row in entry["rows"]]
     return entry | {"rows": rows}
-
-
-def choose_scenes(store: PairStore, split: str, config: PredictConfig, lead: int | None = None) -> np.ndarray:
-    """Examples spread evenly over the split, so that few scenes still come from many trajectories."""
-    indices = store.split(split)
-    leads = np.unique(store.columns["lead"][indices])
-    if lead is None and len(leads) > 1:
-        raise SolidError(f"{store.path} has leads {leads.tolist()}; choose one with --lead")
-    wanted = leads[0] if lead is None else lead
-    indices = indices[store.columns["lead"][indices] == wanted]
-    if len(indices) == 0:
-        raise SolidError(f"{store.path} has no {split} example of lead {wanted}; it has leads {leads.tolist()}")
-    last = _last_frame(store, config.steps)
-    indices = indices[store.columns["frame_target"][indices] <= last]
-    if len(indices) == 0:
-        raise SolidError(f"no scene of {store.path} has {config.steps} leads of truth after it; ask for fewer steps")
-    return evenly(indices, config.scenes or len(indices))
-
-
-def _last_frame(store: PairStore, steps: int) -> int:
-    """A rollout is scored where truth goes on, so its scenes begin early enough."""
-    stride = 2 if store.epoch is None else 1  # simulated pairs step over every second frame
-    return int(store.columns["frame_target"].max()) - stride * (steps - 1)

@@ -22,19 +22,20 @@ from ..pairs.channels import assemble
 from ..pairs.covariates import Past, Recipe
 from ..pairs.frames import Frames, as_frames
 from ..pairs.store import PairStore
-from ..readings.intake import Readings, read_frames
+from ..readings.intake import Readings, Say, frames_already, read_frames, tell
 from ..readings.layout import Layout
 from ..training.record import RunRecord
 
 FramesLike: TypeAlias = Readings | np.ndarray
+ASSUMED = ("timezone", "columns", "dates", "units", "drop_above")  # what a run remembers of how its readings were read
 Times = str | np.datetime64 | Sequence[str] | Sequence[np.datetime64] | np.ndarray
 Fields = Callable[[np.ndarray], np.ndarray]  # (N,) seconds -> (N, G, H, W) dynamic fields
 
 
-def frames_for(run: RunRecord, frames: FramesLike) -> tuple[Frames, np.ndarray]:  # and the times to label maps with
-    """What the user gave, on the run's grid: readings, an xarray object with instants, or plain (time, C, H, W)."""
-    if not isinstance(frames, xr.Dataset | xr.DataArray | np.ndarray):
-        frames = read_new(run, frames)
+def frames_for(
+    run: RunRecord, frames: xr.Dataset | xr.DataArray | np.ndarray
+) -> tuple[Frames, np.ndarray]:  # and the times to label maps with
+    """What the user gave, on the run's grid: an xarray object with instants, or plain (time, C, H, W)."""
     if isinstance(frames, xr.Dataset) or _has_instants(frames):
         given = as_frames(frames, run.variables if isinstance(frames, xr.Dataset) else None, run.step)
         _check_grid(given, run)
@@ -63,11 +64,39 @@ def frames_for(run: RunRecord, frames: FramesLike) -> tuple[Frames, np.ndarray]:
     return Frames(values, from_seconds(count), run.grid, run.variables, run.units, every=1.0), times
 
 
-def read_new(run: RunRecord, readings: Readings, **options: Any) -> xr.Dataset:
-    """New readings in the cells and frames of a run; `options` as for `read_frames`."""
+def read_new(run: RunRecord, readings: Readings, say: Say | None = None, **options: Any) -> xr.Dataset:
+    """New readings in the cells and frames of a run, read as those it was trained on where `options` say nothing."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if frames_already(readings) is not None:
+        return read_frames(readings, say=say, **given)
     if run.clock is None:
         raise SolidError(f"the run {run.path} was not trained on readings of a clock; give it arrays or its own pairs")
-    return read_frames(readings, like=Layout(run.grid, run.clock), variables=run.variables, **options)
+    assumed = {n: value for n in ASSUMED if n not in given and (value := run.reading.get(n)) is not None}
+    words = f"read as in training: {_in_words(assumed)}" if assumed else ""
+    if words:
+        tell(words, say)
+    frames = read_frames(
+        readings, like=Layout(run.grid, run.clock), variables=run.variables, say=say, **assumed, **given
+    )
+    units = tuple(str(frames[name].attrs.get("units", "")) for name in run.variables)
+    doubts = [
+        f"{name} is in {new}, and was in {known} when the run was trained"
+        for name, new, known in zip(run.variables, units, run.units, strict=True)
+        if new and known and new != known
+    ]
+    for doubt in doubts:
+        tell(doubt, say)
+    frames.attrs["notes"] = "; ".join(part for part in (words, frames.attrs["notes"], *doubts) if part)
+    return frames
+
+
+def _in_words(options: dict[str, Any]) -> str:
+    """{"timezone": "+05:30", "columns": {"y": "lat"}} -> timezone +05:30, columns y=lat."""
+
+    def plain(value: Any) -> str:
+        return ",".join(f"{role}={name}" for role, name in value.items()) if isinstance(value, dict) else str(value)
+
+    return ", ".join(f"{name.replace('_', ' ')} {plain(value)}" for name, value in options.items())
 
 
 def _has_instants(frames: xr.DataArray | np.ndarray) -> TypeGuard[xr.DataArray]:
@@ -99,16 +128,36 @@ def _check_grid(frames: Frames, run: RunRecord) -> None:
         raise SolidError(f"the run predicts {', '.join(run.variables)}; the frames hold {', '.join(frames.variables)}")
 
 
-def all_rows(frames: Frames, times: np.ndarray) -> np.ndarray:  # (N,)
-    """Every frame; where times are instants, a clock ticks on without readings and such frames are left out."""
-    if not np.issubdtype(times.dtype, np.datetime64):
-        return np.arange(len(times))
-    return np.flatnonzero(np.isfinite(frames.values).any((1, 2, 3)))
+def choose_rows(
+    frames: Frames,
+    times: np.ndarray,  # (T,) that label maps
+    at: Times | None,  # None: every frame; "last": the last with readings; else of these times
+    zone: str,
+) -> np.ndarray:  # (N,)
+    """Which frames to start from. A clock ticks on without readings: of all frames, those without are left out."""
+    filled = np.isfinite(frames.values).any((1, 2, 3))
+    if at is None:
+        return _filled(np.arange(len(times)) if times.dtype.kind != "M" else np.flatnonzero(filled), filled)
+    if _is_last(at):
+        return np.flatnonzero(filled)[-1:]
+    return _filled(rows_of(frames, at, zone), filled)
 
 
-def rows_of(frames: Frames, at: Times) -> np.ndarray:  # (N,)
-    """Which frames are of these times."""
-    wanted = np.array([instant(time) for time in np.atleast_1d(np.asarray(at))])
+def _is_last(at: Times) -> bool:
+    return isinstance(at, str) and at == "last"
+
+
+def _filled(rows: np.ndarray, filled: np.ndarray) -> np.ndarray:
+    empty = rows[~filled[rows]]
+    if len(empty):
+        raise SolidError(f"frame {empty[0]} holds no reading at all; leave out frames without readings")
+    return rows
+
+
+def rows_of(frames: Frames, at: Times, zone: str) -> np.ndarray:  # (N,)
+    """Which frames are of these times; a text that names no zone is of the given one, an instant is UTC."""
+    asked = np.atleast_1d(np.asarray(at))
+    wanted = np.array([instant(time, zone if isinstance(time, str) else "UTC") for time in asked])
     rows = frames.rows_at(to_seconds(wanted))
     if (rows < 0).any():
         missing = wanted[rows < 0][0]
@@ -120,10 +169,22 @@ def rows_of(frames: Frames, at: Times) -> np.ndarray:  # (N,)
     return rows
 
 
-def check_frames(frames: Frames, rows: np.ndarray) -> None:
-    empty = rows[~np.isfinite(frames.values[rows]).reshape(len(rows), -1).any(1)]
-    if len(empty):
-        raise SolidError(f"frame {empty[0]} holds no reading at all; leave out frames without readings")
+def stretch(
+    frames: Frames, since: Times | int | None, until: Times | None, zone: str
+) -> tuple[int, int]:  # the first row and the last
+    """Where assimilation begins and ends; a number of steps begins at the first readings within them before the end."""
+    filled = np.isfinite(frames.values).any((1, 2, 3))
+    last = len(filled) - 1
+    if until is not None:
+        last = int(np.flatnonzero(filled)[-1] if _is_last(until) else rows_of(frames, until, zone)[0])
+    if since is None:
+        return 0, last
+    if not isinstance(since, int):
+        return int(rows_of(frames, since, zone)[0]), last
+    recent = np.flatnonzero(filled & (frames.seconds >= frames.seconds[last] - since * frames.every))
+    if not len(recent) or recent[0] > last:
+        raise SolidError(f"no reading in the {since} steps before the last frame; begin earlier, or end elsewhere")
+    return int(recent[0]), last
 
 
 def query(

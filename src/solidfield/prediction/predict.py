@@ -18,6 +18,7 @@ from ..clock import from_seconds
 from ..engine import Engine
 from ..errors import SolidError
 from ..fields import Source
+from ..keys import evenly
 from ..pairs.store import PairStore
 from ..theory.distance import distances_to_sensor
 from ..training.record import RunRecord
@@ -46,6 +47,7 @@ def predict(
     max_memory: float = 2.0,
     examples: Mapping[str, np.ndarray] | None = None,
     recalibration: Recalibration | None = None,
+    notes: str = "",  # what was assumed and refused when the readings were read
     engine: Engine = Engine(),  # where members are drawn
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
@@ -69,7 +71,7 @@ def predict(
         summary = draw(run.model, run.scaling, source, members, **options)
     else:
         summary = draw_in_shares(run, source, members, engine, **options)
-    attributes = provenance(run, seed, members)
+    attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
     if recalibration is not None and summary.members is not None:
         stretched = recalibration.apply(
             summary.members, distances_to_sensor(source.mask.numpy(), periodic=run.grid.periodic)
@@ -148,6 +150,31 @@ def provenance(run: RunRecord, seed: int, members: int) -> dict[str, Any]:
         "seed": seed,
         "members": members,
     }
+
+
+def choose_scenes(
+    store: PairStore, split: str = "test", lead: int | None = None, count: int | None = None, steps: int = 1
+) -> np.ndarray:  # (N,) examples
+    """Examples spread evenly over the split, so that few scenes still come from many trajectories."""
+    indices = store.split(split)
+    leads = np.unique(store.columns["lead"][indices])
+    if lead is None and len(leads) > 1:
+        raise SolidError(f"{store.path} has leads {leads.tolist()}; choose one with --lead")
+    wanted = leads[0] if lead is None else lead
+    indices = indices[store.columns["lead"][indices] == wanted]
+    if len(indices) == 0:
+        raise SolidError(f"{store.path} has no {split} example of lead {wanted}; it has leads {leads.tolist()}")
+    last = _last_frame(store, steps)
+    indices = indices[store.columns["frame_target"][indices] <= last]
+    if len(indices) == 0:
+        raise SolidError(f"no scene of {store.path} has {steps} leads of truth after it; ask for fewer steps")
+    return evenly(indices, count or len(indices))
+
+
+def _last_frame(store: PairStore, steps: int) -> int:
+    """A rollout is scored where truth goes on, so its scenes begin early enough."""
+    stride = 2 if store.epoch is None else 1  # simulated pairs step over every second frame
+    return int(store.columns["frame_target"].max()) - stride * (steps - 1)
 
 
 def _check_readings(run: RunRecord, sources: Sequence[Source]) -> None:

@@ -43,6 +43,7 @@ def describe(
     scaling: Scaling,
     config: TrainConfig,
     processes: int,
+    reading: Mapping[str, Any] | None = None,  # how the readings were read and paired, where they were for this run
 ) -> Document:
     """All that decides the result of a training run, as plain JSON."""
     grid = model.spec.grid
@@ -79,6 +80,8 @@ def describe(
         "files": {},
         "history": {},
     }
+    if reading is not None:
+        document["reading"] = dict(reading)
     return json.loads(json.dumps(document))
 
 
@@ -114,11 +117,27 @@ def _rolled(
     return supervised
 
 
-def resume(path: Path, document: Document) -> Document:
-    """What the folder says of itself, once it is clear that it is the same run."""
+def recorded_run(path: Path) -> Document:
+    """What the folder to resume says of itself."""
     if not (path / RUN).is_file():
         raise SolidError(f"{path} holds no run to resume ({RUN} is missing); start one without resume")
-    recorded = read_json(path / RUN)
+    return read_json(path / RUN)
+
+
+def check_reading(path: Path, asked: Mapping[str, Any]) -> None:
+    """Refuse to resume with other files or options of reading; what is not given is as the run has it."""
+    recorded = recorded_run(path).get("reading")
+    if recorded is None:
+        return  # a run of an earlier version, which kept no record of them
+    for name, value in json.loads(json.dumps(dict(asked))).items():
+        difference = None if value is None else _difference(recorded.get(name), value, name)
+        if difference:
+            raise SolidError(f"cannot resume {path}: {difference}; use its own files and options, or a new folder")
+
+
+def resume(path: Path, document: Document) -> Document:
+    """What the folder says of itself, once it is clear that it is the same run."""
+    recorded = recorded_run(path)
     for part in ("format", "model", "data", "train", "processes", "scaling"):
         difference = _difference(recorded.get(part), document[part], part)
         if difference:

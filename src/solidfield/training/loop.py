@@ -101,6 +101,7 @@ def train(
     resume: bool = False,
     report: Callable[[Progress], None] | None = None,
     ready: bool = False,  # the model comes prepared
+    reading: Mapping[str, Any] | None = None,  # how the readings were read, for the record of the run
 ) -> TrainResult:
     """Train into a new run folder, or resume one to its end.
 
@@ -112,7 +113,7 @@ def train(
     held_out = validation_examples(store, config)
     fabric = launch(config)
     scaling = scaling or Scaling.fit(store, store.split("train"))
-    document = folder.describe(model, options or {}, store, scaling, config, fabric.world_size)
+    document = folder.describe(model, options or {}, store, scaling, config, fabric.world_size, reading)
     session = Session(fabric, store, scaling, config, run, held_out)
     with ExitStack() as held:
         document = by_first(fabric, _begin, held, session, document, resume)

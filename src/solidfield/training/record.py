@@ -56,6 +56,17 @@ class RunRecord:
         plain = self.info["data"].get("clock")
         return Clock.from_dict({"every_ns": round(self.step * 1e9), **plain}) if plain else None
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the readings were read (`fit`); of a run of an earlier version, the zone of its calendar alone."""
+        zone = "UTC" if self.recipe is None else self.recipe.timezone
+        return self.info.get("reading") or {"timezone": None if zone == "UTC" else zone}
+
+    @property
+    def zone(self) -> str:
+        """Of times that name none: the one the readings were read with."""
+        return self.reading.get("timezone") or "UTC"
+
     @classmethod
     def open(cls, path: Path | str) -> Self:
         """Open a finished run for use."""

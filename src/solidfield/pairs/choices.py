@@ -1,0 +1,81 @@
+"""What nobody chose, decided by the readings and said in words: logarithms, and what is held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..readings.intake import Say, tell
+from .frames import Frames, frame_pairs
+from .holdout import Holdout
+from .store import PairStore
+
+SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
+SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts
+MANY_CELLS, CALIBRATION = 40, 0.1  # from so many cells with readings on, such a share is met in validation only
+
+
+def pair_frames(
+    frames: Frames,
+    path: Path,
+    *,
+    transform: str | None = None,
+    holdout: Holdout | Mapping[str, Any] | None = None,  # some of its fields: the others by the readings
+    say: Say | None = None,
+    **options: Any,  # of `frame_pairs`
+) -> PairStore:
+    """Pairs with what was not chosen decided by the readings, in words."""
+    chosen = {}
+    for c, name in enumerate(frames.variables if transform is None else ()):
+        chosen[name], why = choose_transform(frames.values[:, c], name)
+        tell(why, say)
+    if not isinstance(holdout, Holdout):
+        suggested, reasons = choose_holdout(frames)
+        holdout = replace(suggested, **(holdout or {}))
+        for why in reasons:
+            tell(why, say)
+    return frame_pairs(frames, path, transform=transform or chosen, holdout=holdout, **options)
+
+
+def choose_transform(values: np.ndarray, name: str = "value") -> tuple[str, str]:  # and why, in words
+    """Logarithms where every reading is positive, the readings are skewed and their logarithms less so.
+
+    >>> choose_transform(np.exp(np.linspace(-2, 2, 99)))[0], choose_transform(np.linspace(-2, 2, 99))[0]
+    ('log', 'none')
+    """
+    known = values[np.isfinite(values)].astype(np.float64)
+    if len(known) < 3 or known.min() <= 0 or known.std() == 0:
+        return "none", f"{name} is modelled as it is: not every reading is positive, or they do not vary"
+    before, after = _skewness(known), _skewness(np.log(known))
+    if before > SKEWED and abs(after) < before:
+        return "log", f"{name} is modelled by its logarithm: it is positive and skewed ({before:.1f}, then {after:.1f})"
+    return "none", f"{name} is modelled as it is: its skewness is {before:.1f}"
+
+
+def _skewness(values: np.ndarray) -> float:
+    z = (values - values.mean()) / values.std()
+    return float((z**3).mean())
+
+
+def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in words, where there is something to say
+    """Days where the record has enough of them, shorter stretches of a shorter record; calibration cells among many."""
+    hours = float((frames.times[-1] - frames.times[0]) / np.timedelta64(1, "h"))
+    cells = int(np.isfinite(frames.values).any((0, 1)).sum())
+    holdout, reasons = Holdout(), []
+    if 0 < hours < 24 * SHORTEST:
+        stretch = hours / SHORTEST
+        holdout = replace(holdout, hours=stretch)
+        reasons.append(
+            f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
+        )
+    if cells >= MANY_CELLS and (frames.grid.cells - cells) > 0:
+        holdout = replace(holdout, calibration=CALIBRATION)
+        reasons.append(
+            f"{cells} cells have readings: {round(CALIBRATION * cells)} are kept back to learn how wide to be where "
+            "there are none"
+        )
+    return holdout, reasons
