@@ -16,8 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from matplotlib.figure import Figure
-
 from ..disk import digest
 from .text import Table
 
@@ -92,8 +90,8 @@ class Experiment:
     cells: Callable[..., list[Any]]  # of Cell
     tables: Callable[[Sequence[Result]], list[Table]] | None = None  # of stored results, for a terminal and a page
     verdict: Callable[[Sequence[Result]], list[str]] | None = None  # sentences for the terminal
-    figure: Callable[[Sequence[Result]], Figure] | None = None  # shown on a page below the tables
-    scene: Callable[[Sequence[Result]], Figure | None] | None = None  # drawn into the file that --figure names
+    figure: Callable[[Sequence[Result]], Any] | None = None  # a Figure, shown on a page below the tables
+    scene: Callable[[Sequence[Result]], Any] | None = None  # a Figure or None, drawn into the file of --figure
     reads: bool = False  # does it need --data?
     work: str = "bench"  # default folder of Place.work
     jobs: int = 1

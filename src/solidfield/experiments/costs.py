@@ -36,6 +36,7 @@ from ..keys import torch_generator
 from ..models import MODELS, SIZES, build
 from ..models.denoising import Denoising
 from ..noise import MemberNoise, Noise
+from .text import Table, whole
 
 STORED = Path(__file__).parent / "stored"  # counts that are shown at once, and counted again by `solid models --count`
 SENSORS = 0.05  # share of the cells that are read
@@ -79,43 +80,15 @@ def _real_transform(real: Shape, dim: Shape) -> float:
     return 2.5 * math.prod(real) * math.log2(max(1, math.prod(real[d] for d in dim)))
 
 
-def _r2c(x: Shape, dim: Shape, *_: Any, **__: Any) -> float:
-    return _real_transform(x, dim)
-
-
-def _c2r(x: Shape, dim: Shape, *_: Any, out_shape: Shape, **__: Any) -> float:
-    return _real_transform(out_shape, dim)
-
-
-def _c2c(x: Shape, dim: Shape, *_: Any, **__: Any) -> float:
-    return 2 * _real_transform(x, dim)
-
-
-def _cholesky(a: Shape, *_: Any, **__: Any) -> float:
-    return math.prod(a) * a[-1] / 3
-
-
-def _triangle(a: Shape, b: Shape, *_: Any, **__: Any) -> float:
-    return math.prod(b) * a[-1]
-
-
-def _two_triangles(b: Shape, a: Shape, *_: Any, **__: Any) -> float:
-    return 2 * math.prod(b) * a[-1]
-
-
-def _attention(q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> float:
-    return sdpa_flop_count(q, k, v)
-
-
 _aten = torch.ops.aten
-UNKNOWN_TO_TORCH: dict[Any, Callable[..., float]] = {
-    _aten._fft_r2c: _r2c,
-    _aten._fft_c2r: _c2r,
-    _aten._fft_c2c: _c2c,
-    _aten.linalg_cholesky_ex: _cholesky,
-    _aten.linalg_solve_triangular: _triangle,
-    _aten.cholesky_solve: _two_triangles,
-    _aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+UNKNOWN_TO_TORCH: dict[Any, Callable[..., float]] = {  # operations by shapes
+    _aten._fft_r2c: lambda x, dim, *_, **__: _real_transform(x, dim),
+    _aten._fft_c2r: lambda x, dim, *_, out_shape, **__: _real_transform(out_shape, dim),
+    _aten._fft_c2c: lambda x, dim, *_, **__: 2 * _real_transform(x, dim),
+    _aten.linalg_cholesky_ex: lambda a, *_, **__: math.prod(a) * a[-1] / 3,
+    _aten.linalg_solve_triangular: lambda a, b, *_, **__: math.prod(b) * a[-1],
+    _aten.cholesky_solve: lambda b, a, *_, **__: 2 * math.prod(b) * a[-1],
+    _aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
 }
 
 
@@ -236,24 +209,20 @@ def example(spec: Spec) -> Source:
 def table(
     costs: Mapping[str, Mapping[str, Any]],  # rows of `survey` as plain values
     members: int,
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:  # header, rows
+) -> Table:
     """For a terminal and for a page; columns of the paper's numbers only where there are any."""
     paper = any(cost["paper_parameters"] for cost in costs.values())
     titles = ("parameters", "GMACs a pass")
     named = [name for title in titles for name in ((title, "in the paper") if paper else (title,))]
     rows = []
     for name, cost in costs.items():
-        parameters = (_whole(cost["parameters"]), _whole(cost["paper_parameters"]))
+        parameters = (whole(cost["parameters"]), whole(cost["paper_parameters"]))
         passes = (_short(cost["gmacs_pass"]), _short(cost["paper_gmacs"]))
         numbers = (*parameters, *passes) if paper else (parameters[0], passes[0])
         mask = {None: "-", True: "on", False: "off"}[cost["mask_channel"]]
         ensemble = _short(cost["gmacs_ensemble"])
         rows.append((name, cost["family"], mask, *numbers, ensemble, cost["reference"]))
     return ("model", "family", "mask channel", *named, f"GMACs of {members} members", "reference"), rows
-
-
-def _whole(number: int | None) -> str:
-    return f"{number:,}" if number else "-"
 
 
 def _short(number: float | None) -> str:

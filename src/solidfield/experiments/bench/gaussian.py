@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +22,7 @@ from ...keys import evenly, numpy_generator
 from ...pairs.store import PairStore, open_pairs
 from ...scores.calibration import covered, ranks
 from ...scores.estimate import bootstrap
-from ...scores.metrics import block_means, crps_map, energy_scores, roughness, select, spectrum
+from ...scores.metrics import block_means, crps_map, energy_scores, roughness, select
 from ...theory.distance import distances_to_sensor
 from ...worlds import GaussianWorld, Posterior, write_truth
 from ...worlds.observe import observe
@@ -124,14 +123,9 @@ class Judge:
         self.mean = np.stack([p.mean for p in exact])
         self.std = np.stack([p.std for p in exact])
         self.distance = distances_to_sensor(given[:, None], periodic=(True, True))
-        z = (truth - self.mean) / np.where(self.free, self.std, 1.0)
-        self.best = self.std * (
-            z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)
-        )  # CRPS of N(mean, std)
+        self.best = _normal_crps(truth - self.mean, np.where(self.free, self.std, 1.0)) * self.free
         self.block_std = np.stack([_block_std(p) for p in exact])
-        blocks = block_means(truth, BLOCK)
-        zb = (blocks - block_means(self.mean, BLOCK)) / self.block_std
-        self.best_block = self.block_std * (zb * (2 * norm.cdf(zb) - 1) + 2 * norm.pdf(zb) - 1 / np.sqrt(np.pi))
+        self.best_block = _normal_crps(block_means(truth - self.mean, BLOCK), self.block_std)
         draws = numpy_generator(0, "energy of the exact posterior")
         many = np.stack([p.sample(200, draws) for p in exact], axis=1)
         self.best_energy = energy_scores(select(many.astype(np.float32), truth.astype(np.float32)))
@@ -168,7 +162,6 @@ class Judge:
             "block_spread": ratio(block_spread.mean((1, 2)), self.block_std.mean((1, 2))),
             "energy": ratio(energy, self.best_energy),
             "roughness": ratio(rough, truth_rough),
-            "spectrum": _bands(ensemble, self.truth),
             "error_at_sensors": float(np.sqrt(np.mean(np.concatenate(at_sensors) ** 2))),
             "by_distance": [
                 {
@@ -180,6 +173,12 @@ class Judge:
                 if (here := free & (bins == b)).any()
             ],
         }  # fmt: skip
+
+
+def _normal_crps(error: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """CRPS of N(mean, std) where the truth is off the mean by `error`."""
+    z = error / std
+    return std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
 
 
 def ratio(values: np.ndarray, best: np.ndarray) -> dict[str, float]:  # (N,), (N,)
@@ -204,22 +203,6 @@ def _block_std(posterior: Posterior) -> np.ndarray:  # (H / b, W / b)
     flat = average.reshape(height * width, -1)
     variance = np.einsum("cb,cd,db->b", flat, posterior.covariance, flat, optimize=True)
     return np.sqrt(np.maximum(variance, 1e-12)).reshape(average.shape[1:])
-
-
-def _bands(ensemble: np.ndarray, truth: np.ndarray) -> list[dict[str, float]]:
-    """Power of the members over the truth's in four bands of wavenumber."""
-    k, mine = spectrum(ensemble[:16])
-    _, true = spectrum(truth)
-    mine, true = (
-        np.mean(mine, axis=tuple(range(np.ndim(mine) - 1))),
-        np.mean(true, axis=tuple(range(np.ndim(true) - 1))),
-    )
-    edges = np.geomspace(max(k[1], 1e-9), k[-1] * 1.0001, 5)
-    return [
-        {"from": float(a), "to": float(b), "power": float(mine[here].sum() / true[here].sum())}
-        for a, b in pairwise(edges)
-        if (here := (k >= a) & (k < b)).any()
-    ]
 
 
 def entries(results: Sequence[Result]) -> dict[str, dict[str, Result]]:  # title of a lead -> scheme -> result

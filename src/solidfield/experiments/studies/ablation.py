@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from ...plot.style import looks, tidy
 from ..cell import Result
-from ..text import markdown, number, unknown
+from ..text import markdown, unknown
 from . import catalog, paper
 from .catalog import FILLINGS, LAMBDAS
 from .measure import StudyCell
@@ -35,11 +35,10 @@ def lambda_table(shelf: Shelf) -> str:
 def filling_table(shelf: Shelf) -> str:
     """Beside Table 1 of the paper."""
     header = ("before the network", *REGIONS.values(), *(f"paper, {words}" for words in REGIONS.values()))
-    rows = []
-    for fill, cell in fillings(shelf).items():
-        theirs = paper.STRATEGY.get(fill)
-        beside = tuple(number(value / paper.STD) for value in theirs) if theirs else ("-",) * 3
-        rows.append((fill, *(with_error(shelf.get(cell), region) for region in REGIONS), *beside))
+    rows = [
+        (fill, *(with_error(shelf.get(cell), region) for region in REGIONS), *paper.beside(paper.STRATEGY.get(fill)))
+        for fill, cell in fillings(shelf).items()
+    ]
     return markdown(header, rows)
 
 

@@ -53,14 +53,8 @@ SMOKE_MODELS = ("solid", "solid-paper", "oracle", "unet", "infty-diff", "kriging
 
 def cells(study: str, scale: Scale, strong: Sequence[str] = STRONG) -> list[StudyCell]:
     """The cells of a study, the most important first."""
-    every = {
-        "forecasting": forecasting,
-        "efficiency": efficiency,
-        "uncertainty": uncertainty,
-        "ablation": ablation,
-        "patterns": patterns,
-        "between": between,
-    }[study](scale, strong)
+    makers = (forecasting, efficiency, uncertainty, ablation, patterns, between)
+    every = dict(zip(STUDIES, makers, strict=True))[study](scale, strong)
     chosen = [cell for cell in every if scale.size != "smoke" or _in_smoke(cell)]
     return list({cell.key: cell for cell in chosen}.values())
 

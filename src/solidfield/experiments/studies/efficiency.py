@@ -7,10 +7,11 @@ from matplotlib.figure import Figure
 from ...plot.style import looks, tidy
 from ..cell import Result
 from ..costs import PAPER_TABLE
-from ..text import MISSING, markdown, named, number, small, unknown
+from ..text import MISSING, markdown, named, ratio, small, unknown, whole
 from . import paper
 from .catalog import FEW, NINE, OURS, SIZES, fair, modern
 from .shelf import Shelf, crps, with_error
+from .tuning import milliseconds
 
 
 def data(shelf: Shelf) -> str:
@@ -19,12 +20,9 @@ def data(shelf: Shelf) -> str:
     rows = []
     for name in [*SIZES, "kriging"]:
         full, few = _both(shelf, name)
-        a, b = crps(full), crps(few)
-        beside = ("-",) * 3
-        if name in paper.SPARSITY:
-            whole, part = paper.SPARSITY[name][1], paper.SPARSITY_FEW[name][1]
-            beside = (number(whole / paper.STD), number(part / paper.STD), number(part / whole, 2))
-        rows.append((fair(name), with_error(full), with_error(few), number(b / a if a and b else None, 2), *beside))
+        pair = (paper.SPARSITY[name][1], paper.SPARSITY_FEW[name][1]) if name in paper.SPARSITY else None
+        beside = (*paper.beside(pair, 2), ratio(pair and pair[1], pair and pair[0], missing="-"))
+        rows.append((fair(name), with_error(full), with_error(few), ratio(crps(few), crps(full)), *beside))
     return markdown(header, rows)
 
 
@@ -56,25 +54,20 @@ def compute(shelf: Shelf) -> str:
     )
     rows = []
     for label in (*OURS, *modern(), *(fair(name) for name in NINE)):
-        result = shelf.at(label)
-        name = label.removesuffix(" + mask")
+        result, name = shelf.at(label), label.removesuffix(" + mask")
         theirs = PAPER_TABLE.get("solid-paper" if name == "oracle" else name)
         beside = (f"{theirs[0]:,}", f"{theirs[1]:g}") if theirs else ("-", "-")
-        if result is None:
-            rows.append((named(label), *(MISSING,) * 5, *beside))
-            continue
-        costs, per_example = result["costs"], result["training"]["cpu_seconds_per_example"]
-        rows.append(
-            (
-                named(label),
-                f"{costs['parameters']:,}",
-                small(costs["gmacs_of_a_pass"]),
-                small(costs["gmacs_of_100_members"]),
-                small(1000 * per_example if per_example else None, "-"),
+        shown = (MISSING,) * 5
+        if result is not None:
+            costs = result["costs"]
+            gmacs = (small(costs["gmacs_of_a_pass"]), small(costs["gmacs_of_100_members"]))
+            shown = (
+                whole(costs["parameters"]),
+                *gmacs,
+                milliseconds(result),
                 small(costs["draw_seconds_of_100_members"]),
-                *beside,
             )
-        )
+        rows.append((named(label), *shown, *beside))
     return markdown(header, rows)
 
 

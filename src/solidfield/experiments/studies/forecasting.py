@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator
 
 from ...plot.style import looks, tidy
 from ..cell import Result
-from ..text import MISSING, markdown, mean_of, named, number, unknown
+from ..text import MISSING, markdown, mean_of, named, number, ratio, unknown
 from . import paper
 from .catalog import CLASSICAL, DENSITIES, NINE, OURS, fair, modern
 from .shelf import Shelf, coverage, crps, gap, ranked, score, with_error
@@ -30,12 +30,10 @@ def column(shelf: Shelf, density: float = 0.10) -> dict[str, Result | None]:
     return {label: shelf.at(label, density) for label in everyone()}
 
 
-def paper_name(label: str) -> str | None:
+def paper_name(label: str) -> str:
     """Which row of the paper's table a label stands beside: all forms of SOLID beside SOLID."""
     name = label.removesuffix(" + mask")
-    if name in ("solid", "solid-paper", "oracle"):
-        return "solid"
-    return name if name in paper.SPARSITY else None
+    return "solid" if name in ("solid-paper", "oracle") else name
 
 
 def table(shelf: Shelf) -> str:
@@ -43,24 +41,16 @@ def table(shelf: Shelf) -> str:
     titles = [f"{100 * density:g} %" for density in DENSITIES]
     header = ("model", *titles, "/ solid at 10 %", "90 % covers", "spread / skill")
     header += (*(f"paper, {title}" for title in titles), "paper, / SOLID at 10 %")
-    best = crps(shelf.at("solid"))
-    rows = []
+    best, rows = crps(shelf.at("solid")), []
     for label in everyone():
         found = [shelf.at(label, density) for density in DENSITIES]
         wanted = [MISSING if density == 0.10 or label in OURS else "-" for density in DENSITIES]
-        here, theirs = crps(found[1]), paper.SPARSITY.get(paper_name(label) or "")
-        beside = [number(value / paper.STD) for value in theirs] if theirs else ["-"] * 3
-        rows.append(
-            (
-                named(label),
-                *(with_error(result, missing=blank) for result, blank in zip(found, wanted, strict=True)),
-                number(here / best if here and best else None, 2, "-"),
-                number(coverage(found[1]), 3, "-"),
-                mean_of(score(found[1], "spread_skill")),
-                *beside,
-                number(theirs[1] / paper.SPARSITY["solid"][1] if theirs else None, 2, "-"),
-            )
-        )
+        theirs = paper.SPARSITY.get(paper_name(label))
+        row = [with_error(result, missing=blank) for result, blank in zip(found, wanted, strict=True)]
+        row += [ratio(crps(found[1]), best, missing="-"), number(coverage(found[1]), 3, "-")]
+        row += [mean_of(score(found[1], "spread_skill")), *paper.beside(theirs)]
+        row.append(ratio(theirs and theirs[1], paper.SPARSITY["solid"][1], missing="-"))
+        rows.append((named(label), *row))
     return markdown(header, rows)
 
 
@@ -127,19 +117,11 @@ def against_simple(shelf: Shelf) -> str:
     kriging = crps(found["kriging"])
     if kriging is None:
         return unknown("the simple methods")
-    behind = [
-        named(label)
-        for label, value in ranked(found)
-        if value > kriging and (found[label] or {})["training"] is not None
-    ]
-    listed = (
-        f"{len(behind)} trained models stay behind it: {', '.join(behind)}"
-        if behind
-        else "every trained model beats it"
-    )
+    behind = [named(n) for n, value in ranked(found) if value > kriging and (found[n] or {})["training"] is not None]
+    some = f"{len(behind)} trained models stay behind it: {', '.join(behind)}"
     return (
         f"Space-time kriging with a fitted covariance reaches {kriging:.3f} (with the true second-order statistics "
-        f"about 0.25); {listed}."
+        f"about 0.25); {some if behind else 'every trained model beats it'}."
     )
 
 
@@ -188,14 +170,9 @@ def sparsity_figure(shelf: Shelf) -> Figure | None:
         colour, marker = style.get(name if name == "solid" else fair(name), ("#7F7F7F", "o"))
         scaled = [value / paper.STD for value in paper.SPARSITY[name]]
         theirs.loglog([100 * d for d in DENSITIES], scaled, color=colour, marker=marker, ms=4, lw=1.2, label=name)
+    ticks = {"xticks": [4, 10, 40], "xticklabels": ["4", "10", "40"]}
     for ax, title in ((ours, "here"), (theirs, "in the paper")):
-        ax.set(
-            xlabel="cells observed, %",
-            ylabel="CRPS / std",
-            title=title,
-            xticks=[4, 10, 40],
-            xticklabels=["4", "10", "40"],
-        )
+        ax.set(xlabel="cells observed, %", ylabel="CRPS / std", title=title, **ticks)
         decimals(ax)
     ours.legend(fontsize=6, frameon=False, loc="center right", bbox_to_anchor=(-0.2, 0.5))
     theirs.legend(fontsize=6, frameon=False)
@@ -243,11 +220,10 @@ def panels_figure(shelf: Shelf) -> Figure | None:
     return figure
 
 
+SAID = (complete, lowest, against_nine, calibrated, against_simple)
 PARTS = {
     "forecasting": table,
-    "forecasting-words": lambda shelf: " ".join(
-        say(shelf) for say in (complete, lowest, against_nine, calibrated, against_simple)
-    ),
+    "forecasting-words": lambda shelf: " ".join(say(shelf) for say in SAID),
     "leak-words": leak,
 }
 FIGURES = {"sparsity": sparsity_figure, "panels": panels_figure}

@@ -56,6 +56,11 @@ RHO = 0.7  # "highly correlated": the correlation of spread with error that it r
 LAMBDA = (0.05, 0.1)  # where it finds the optimum
 
 
+def beside(values: tuple[float, ...] | None, count: int = 3) -> list[str]:
+    """Numbers of the paper for a row of ours, in standard deviations of the field."""
+    return ["-"] * count if values is None else [f"{value / STD:.3f}" for value in values]
+
+
 def best_rival(column: int) -> tuple[str, float]:
     """The lowest CRPS of the nine at 4, 10 or 40 % (column 0, 1, 2)."""
     nine = {name: row[column] for name, row in SPARSITY.items() if name != "solid"}

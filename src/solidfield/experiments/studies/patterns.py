@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from ...plot.style import looks, tidy
 from ..cell import Result
-from ..text import markdown, number, unknown
+from ..text import markdown, number, ratio, unknown
 from . import catalog, paper
 from .catalog import make, random, twelve
 from .shelf import Shelf, coverage, crps, with_error
@@ -32,37 +32,27 @@ def table(shelf: Shelf) -> str:
     header = ("pattern", "global", "instance", "global / instance", "paper, global", "paper, instance", "paper, ratio")
     rows = []
     for name, theirs in paper.PATTERNS.items():
-        results = list(found(shelf, name).values())
-        a, b = (crps(result) for result in results)
-        rows.append(
-            (
-                in_words(name, shelf.scale.block),
-                *(with_error(result) for result in results),
-                number(a / b if a and b else None, 2),
-                *(number(value / paper.STD) for value in theirs),
-                number(theirs[0] / theirs[1], 2),
-            )
-        )
+        fixed, moving = found(shelf, name).values()
+        row = (in_words(name, shelf.scale.block), with_error(fixed), with_error(moving))
+        rows.append((*row, ratio(crps(fixed), crps(moving)), *paper.beside(theirs), ratio(*theirs)))
     return markdown(header, rows)
 
 
 def odd_frames(shelf: Shelf) -> str:
     header = ("model", "even frames", "odd frames, never trained on", "ratio", "90 % covers, odd frames")
     rows = []
-    for cell in catalog.between(shelf.scale, ()):
-        if cell.split == "test":
-            even, odd = shelf.get(cell), shelf.get(replace(cell, split="between"))
-            a, b = crps(even), crps(odd)
-            ratio = number(b / a if a and b else None, 2)
-            rows.append((cell.label, with_error(even), with_error(odd), ratio, number(coverage(odd), 3, "-")))
+    for cell in catalog.between(shelf.scale, ())[:3]:
+        even, odd = shelf.get(cell), shelf.get(replace(cell, split="between"))
+        row = (cell.label, with_error(even), with_error(odd), ratio(crps(odd), crps(even)))
+        rows.append((*row, number(coverage(odd), 3, "-")))
     return markdown(header, rows)
 
 
 def words(shelf: Shelf) -> str:
-    known: dict[str, dict[str, float]] = {}
-    for name in paper.PATTERNS:
-        values = {regime: crps(result) for regime, result in found(shelf, name).items()}
-        known[name] = {regime: value for regime, value in values.items() if value is not None}
+    known = {
+        name: {regime: value for regime, result in found(shelf, name).items() if (value := crps(result)) is not None}
+        for name in paper.PATTERNS
+    }
     if any(len(values) < len(REGIMES) for values in known.values()):
         return unknown("the twelve scenarios")
     better = [name for name, values in known.items() if values["instance"] < values["global"]]

@@ -20,22 +20,24 @@ RATES = {"adversarial": (5e-4, 1e-3, 2e-3)}  # the games stop working outside a 
 
 @dataclass(frozen=True)
 class Scale:
+    """The defaults are those of the laptop."""
+
     name: str
     world: NavierStokes
-    trajectories: int
-    validation: float  # shares of the trajectories
-    test: float
-    scenes: int  # judged, one per test trajectory
-    members: int  # of an ensemble
-    dear_members: int  # of one whose every member costs many passes; 19 or more span a 90 % interval
-    size: str  # of the networks: a row of each model's own table
-    minutes: float | None  # CPU minutes of a cell that chooses its learning rate
-    short: float | None  # ... of tables that the 10 % column is not in: densities, lambda, filling, patterns
-    steps: int | None  # instead of minutes
-    batch: int
-    block: int  # side of a block in cells: an eighth of the grid, as in the paper
-    rollout: int  # steps
-    rates: tuple[float, ...]  # learning rates to choose from
+    trajectories: int = 1000
+    validation: float = 0.05  # shares of the trajectories
+    test: float = 0.05
+    scenes: int = 50  # judged, one per test trajectory
+    members: int = 50  # of an ensemble
+    dear_members: int = 24  # of one whose every member costs many passes; 19 or more span a 90 % interval
+    size: str = "laptop"  # of the networks: a row of each model's own table
+    minutes: float | None = 4.0  # CPU minutes of a cell that chooses its learning rate
+    short: float | None = 1.5  # ... of tables that the 10 % column is not in: densities, lambda, filling, patterns
+    steps: int | None = None  # instead of minutes
+    batch: int = 32
+    block: int = 4  # side of a block in cells: an eighth of the grid, as in the paper
+    rollout: int = 8  # steps
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)  # learning rates to choose from
 
     def rates_of(self, family: str) -> tuple[float, ...]:
         return RATES.get(family, self.rates) if len(self.rates) > 1 else self.rates
@@ -57,57 +59,16 @@ class Scale:
         return {"kind": "navier-stokes", **world, **shares, **judged}
 
 
-LAPTOP = Scale(
-    name="laptop",
-    world=NavierStokes(cells=32, side=pi, frames=50, spacing=0.2, warmup=10.0),
-    trajectories=1000,
-    validation=0.05,
-    test=0.05,
-    scenes=50,
-    members=50,
-    dear_members=24,
-    size="laptop",
-    minutes=4.0,
-    short=1.5,
-    steps=None,
-    batch=32,
-    block=4,
-    rollout=8,
-    rates=(3e-4, 1e-3, 3e-3),
-)
-PAPER = replace(
-    LAPTOP,
-    name="paper",
-    world=NavierStokes(),
-    members=100,
-    dear_members=100,
-    size="paper",
-    minutes=None,
-    short=None,
+LAPTOP = Scale("laptop", NavierStokes(cells=32, side=pi, frames=50, spacing=0.2, warmup=10.0))
+PAPER = Scale(
+    "paper", NavierStokes(), members=100, dear_members=100, size="paper", minutes=None, short=None, batch=64, block=8,
     steps=600_000,  # the paper's table
-    batch=64,
-    block=8,
     rates=(1e-4, 2e-4, 4e-4),
-)
-SMOKE = replace(
-    LAPTOP,
-    name="smoke",
-    world=NavierStokes(cells=16, side=pi, frames=7, spacing=0.2, warmup=0.4),
-    trajectories=20,
-    validation=0.1,
-    test=0.1,
-    scenes=2,
-    members=8,
-    dear_members=4,
-    size="smoke",
-    minutes=None,
-    short=None,
-    steps=4,
-    batch=4,
-    block=2,
-    rollout=2,
-    rates=(1e-3,),
-)
+)  # fmt: skip
+FEW: dict[str, Any] = {"trajectories": 20, "validation": 0.1, "test": 0.1, "scenes": 2, "batch": 4, "rollout": 2}
+FEW |= {"minutes": None, "short": None}
+TINY = NavierStokes(cells=16, side=pi, frames=7, spacing=0.2, warmup=0.4)
+SMOKE = Scale("smoke", TINY, members=8, dear_members=4, size="smoke", steps=4, block=2, rates=(1e-3,), **FEW)
 SCALES = {scale.name: scale for scale in (SMOKE, LAPTOP, PAPER)}
 
 
@@ -118,18 +79,4 @@ def scale(name: str, steps: int | None = None) -> Scale:
     chosen = SCALES[name]
     if steps is None:
         return chosen
-    return replace(
-        chosen,
-        name=f"{name}-trial",
-        trajectories=20,
-        validation=0.1,
-        test=0.1,
-        scenes=2,
-        members=2,
-        dear_members=2,
-        minutes=None,
-        short=None,
-        steps=steps,
-        batch=4,
-        rollout=2,
-    )
+    return replace(chosen, name=f"{name}-trial", members=2, dear_members=2, steps=steps, **FEW)

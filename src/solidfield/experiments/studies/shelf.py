@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from ...disk import Damaged, read_json
 from ...scores.estimate import bootstrap
 from ...worlds.scenarios import Scenario
 from ..cell import Cell, Result
-from ..text import MISSING
+from ..text import MISSING, markdown, named
 from ..text import with_error as estimated
 from .catalog import make, random
 from .scale import Scale
@@ -88,6 +89,17 @@ def ranked(found: dict[str, Result | None], region: str = "off") -> list[tuple[s
     """Labels and CRPS from the lowest on, of those that are stored."""
     values = {label: crps(result, region) for label, result in found.items()}
     return sorted(((label, value) for label, value in values.items() if value is not None), key=lambda row: row[1])
+
+
+def table_of(
+    found: Mapping[str, Result | None], columns: Mapping[str, Callable[[Result], str]], first: str = "model"
+) -> str:
+    """A row for each label; a column is a title and what it shows of a result."""
+    rows = [
+        (named(label), *(MISSING if result is None else show(result) for show in columns.values()))
+        for label, result in found.items()
+    ]
+    return markdown((first, *columns), rows)
 
 
 def with_error(result: Result | None, region: str = "off", missing: str = MISSING) -> str:

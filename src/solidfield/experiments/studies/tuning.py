@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from matplotlib.figure import Figure
 
 from ...plot.style import looks, tidy
-from ..text import MISSING, markdown, named, number, small, unknown
+from ..cell import Result
+from ..text import named, number, small, unknown, whole
 from .forecasting import column, decimals
-from .shelf import Shelf, coverage, with_error
+from .shelf import Shelf, coverage, table_of, with_error
+
+COLUMNS: dict[str, Callable[[Result], str]] = {
+    "mask channel": lambda r: {True: "yes", False: "no"}.get(r["cell"]["options"].get("mask_channel"), "-"),
+    "CRPS": with_error,
+    "90 % covers": lambda r: number(coverage(r), 3, "-"),
+    "members": lambda r: str(r["costs"]["members"]),
+    "parameters": lambda r: whole(r["costs"]["parameters"]),
+    "rate": lambda r: small(_training(r).get("rate"), "-"),
+    "flattened": lambda r: _flat(_training(r).get("last_quarter_gain"), _training(r).get("flattened")),
+    "training steps": lambda r: whole(_training(r).get("steps")),
+    "CPU ms / example": lambda r: milliseconds(r),
+    "CPU s / 100 members": lambda r: small(r["costs"].get("draw_seconds_of_100_members"), "-"),
+}
 
 
 def rivals(shelf: Shelf) -> str:
     """The 10 % column with what it cost and how each was tuned."""
-    header = (
-        *("model", "mask channel", "CRPS", "90 % covers", "members", "parameters", "rate", "flattened"),
-        *("training steps", "CPU ms / example", "CPU s / 100 members"),
-    )
-    rows = []
-    for label, result in column(shelf).items():
-        if result is None:
-            rows.append((named(label), *(MISSING,) * (len(header) - 1)))
-            continue
-        training, costs = result["training"] or {}, result["costs"]
-        mask = {True: "yes", False: "no"}.get(result["cell"]["options"].get("mask_channel"), "-")
-        per_example = training.get("cpu_seconds_per_example")
-        rows.append(
-            (
-                named(label),
-                mask,
-                with_error(result),
-                number(coverage(result), 3, "-"),
-                str(costs["members"]),
-                f"{costs['parameters']:,}" if costs["parameters"] else "-",
-                small(training.get("rate"), "-"),
-                _flat(training.get("last_quarter_gain"), training.get("flattened")),
-                f"{training['steps']:,}" if training else "-",
-                small(1000 * per_example if per_example else None, "-"),
-                small(costs.get("draw_seconds_of_100_members"), "-"),
-            )
-        )
-    return markdown(header, rows)
+    return table_of(column(shelf), COLUMNS)
+
+
+def _training(result: Result) -> Result:
+    return result["training"] or {}
+
+
+def milliseconds(result: Result) -> str:
+    """Of CPU time, for an example of training."""
+    seconds = _training(result).get("cpu_seconds_per_example")
+    return small(1000 * seconds if seconds else None, "-")
 
 
 def _flat(gain: float | None, flattened: bool | None) -> str:

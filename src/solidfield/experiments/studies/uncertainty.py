@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,9 +11,9 @@ from matplotlib.figure import Figure
 
 from ...plot.style import GREY, looks, tidy
 from ..cell import Result
-from ..text import MISSING, markdown, mean_of, named, number, unknown
+from ..text import MISSING, markdown, mean_of, named, number, ratio, unknown
 from . import catalog, paper
-from .shelf import Shelf, coverage, score
+from .shelf import Shelf, coverage, score, table_of
 
 
 def cells(shelf: Shelf) -> dict[str, Result | None]:
@@ -24,31 +25,29 @@ def rolled(shelf: Shelf) -> Result | None:
     return shelf.get(catalog.uncertainty(shelf.scale, ())[0])
 
 
+def _rho(result: Result, kind: str) -> str:
+    return number((score(result, "correlation") or {}).get(kind), 2, "-")
+
+
+def _rough(result: Result) -> str:
+    rough = result["scores"]["structure"]["roughness"]
+    return ratio(rough["members"], rough["truth"])
+
+
+# Calibration at 10 %: what the paper's word `calibrated` would have to mean.
+COLUMNS: dict[str, Callable[[Result], str]] = {
+    "50 % covers": lambda r: number(coverage(r, "0.5"), 3, "-"),
+    "90 % covers": lambda r: number(coverage(r), 3, "-"),
+    "spread / skill": lambda r: mean_of(score(r, "spread_skill")),
+    "rho of cells": lambda r: _rho(r, "pixel"),
+    "rho of scenes": lambda r: _rho(r, "sample"),
+    "block spread / skill": lambda r: mean_of(r["scores"]["structure"]["block_spread_skill"]),
+    "roughness / truth": _rough,
+}
+
+
 def reliability(shelf: Shelf) -> str:
-    """Calibration at 10 %: what the paper's word `calibrated` would have to mean."""
-    header = (
-        *("model", "50 % covers", "90 % covers", "spread / skill", "rho of cells", "rho of scenes"),
-        *("block spread / skill", "roughness / truth"),
-    )
-    rows = []
-    for label, result in cells(shelf).items():
-        if result is None:
-            rows.append((named(label), *(MISSING,) * (len(header) - 1)))
-            continue
-        rho, joint = score(result, "correlation") or {}, result["scores"]["structure"]
-        rows.append(
-            (
-                named(label),
-                number(coverage(result, "0.5"), 3, "-"),
-                number(coverage(result), 3, "-"),
-                mean_of(score(result, "spread_skill")),
-                number(rho.get("pixel"), 2, "-"),
-                number(rho.get("sample"), 2, "-"),
-                mean_of(joint["block_spread_skill"]),
-                number(joint["roughness"]["members"] / joint["roughness"]["truth"], 2),
-            )
-        )
-    return markdown(header, rows)
+    return table_of(cells(shelf), COLUMNS)
 
 
 def rollout(shelf: Shelf) -> str:
@@ -57,19 +56,11 @@ def rollout(shelf: Shelf) -> str:
     header = ("time ahead", *scored, "CRPS, noise anew", "90 % covers, noise anew")
     if result is None:
         return markdown(header, [(MISSING,) * len(header)])
-    rows = [
-        (
-            f"{lead['lead_time']:.1f}",
-            mean_of(lead["crps"], 3),
-            number(lead["rmse"]),
-            number(lead["spread"], 3, "-"),
-            mean_of(lead["spread_skill"]),
-            mean_of(lead["coverage"]["0.9"], 3),
-            mean_of(anew["crps"], 3),
-            mean_of(anew["coverage"]["0.9"], 3),
-        )
-        for lead, anew in zip(result["leads"], _anew(result), strict=True)
-    ]
+    rows = []
+    for lead, anew in zip(result["leads"], _anew(result), strict=True):
+        row = [f"{lead['lead_time']:.1f}", mean_of(lead["crps"], 3), number(lead["rmse"])]
+        row += [number(lead["spread"], 3, "-"), mean_of(lead["spread_skill"]), mean_of(lead["coverage"]["0.9"], 3)]
+        rows.append((*row, mean_of(anew["crps"], 3), mean_of(anew["coverage"]["0.9"], 3)))
     return markdown(header, rows)
 
 
@@ -140,9 +131,8 @@ def uncertainty_figure(shelf: Shelf) -> Figure | None:
             distance.plot(bins["distance"], bins["rmse"], **look)
             distance.plot(bins["distance"], bins["spread"], **(look | {"ls": ":", "marker": None}))
         heights = score(result, "ranks")
-        ranks.step(
-            np.arange(len(heights) + 1) / len(heights), [*heights, heights[-1]], color=colour, where="post", lw=1
-        )
+        edges = np.arange(len(heights) + 1) / len(heights)
+        ranks.step(edges, [*heights, heights[-1]], color=colour, where="post", lw=1)
     first = found.get("solid") or next(iter(found.values()))
     pairs = first["scores"]["by_spread"]
     scenes.plot(pairs["spread_per_scene"], pairs["error_per_scene"], "o", ms=3, color=style[next(iter(found))][0])
@@ -169,9 +159,8 @@ def rollout_figure(shelf: Shelf) -> Figure | None:
     times = [lead["lead_time"] for lead in result["leads"]]
     for name, (colour, marker) in looks(("rmse", "spread", "crps")).items():
         values = [lead[name]["mean"] if name == "crps" else lead[name] for lead in result["leads"]]
-        ax.plot(
-            times, values, color=colour, marker=marker, ms=4, label={"rmse": "RMSE", "crps": "CRPS"}.get(name, name)
-        )
+        label = {"rmse": "RMSE", "crps": "CRPS"}.get(name, name)
+        ax.plot(times, values, color=colour, marker=marker, ms=4, label=label)
     anew = [lead["spread"] for lead in _anew(result)]
     ax.plot(times, anew, color=GREY, ls="--", lw=1, label="spread, noise anew at every step")
     ax.set(xlabel="time units ahead", ylabel="/ std", ylim=(0, None))
