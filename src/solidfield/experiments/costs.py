@@ -36,6 +36,7 @@ from ..keys import torch_generator
 from ..models import MODELS, SIZES, build
 from ..models.denoising import Denoising
 from ..noise import MemberNoise, Noise
+from .store import rounded
 from .text import Table, whole
 
 STORED = Path(__file__).parent / "stored"  # counts that are shown at once, and counted again by `solid models --count`
@@ -171,7 +172,7 @@ def known_costs(size: str, cells: int) -> dict[str, dict[str, Any]]:  # model ->
         if (stored["size"], stored["grid"], stored["members"]) == (size, cells, MEMBERS):
             found = stored["costs"]
     missing = [name for name in MODELS if name not in found]
-    counted = {name: asdict(cost) for name, cost in survey(size, cells, names=missing).items()}
+    counted = rounded({name: asdict(cost) for name, cost in survey(size, cells, names=missing).items()})
     return {name: (found | counted)[name] for name in MODELS}
 
 
