@@ -16,7 +16,7 @@ from solidfield.grid import Grid
 from solidfield.keys import numpy_generator
 from solidfield.models.kriging import Kriging
 from solidfield.quality.leave_out import Panel, fit_covariance, hidden_laws
-from solidfield.quality.ranking import leave_one_out
+from solidfield.quality.ranking import quality
 from solidfield.quality.suspects import judge, persistence
 from solidfield.readings import save_frames
 from solidfield.theory.covariance import Covariance
@@ -92,7 +92,7 @@ def test_a_biased_and_a_noisy_sensor_lead_the_ranking():
     biased, noisy = 4, 15
     values[:, *site[biased]] += 1.2
     values[:, *site[noisy]] += 1.5 * numpy_generator("noise").standard_normal(len(values))
-    found = leave_one_out(frames_of(values))
+    found = quality(frames_of(values))
     assert set(found.suspects["sensor"]) == {biased, noisy}
     first = found.sensors.set_index("sensor")
     assert found.sensors["sensor"][:2].isin([biased, noisy]).all()
@@ -111,7 +111,7 @@ def test_a_biased_and_a_noisy_sensor_lead_the_ranking():
 
 def test_sound_networks_see_no_more_alarms_than_the_level():
     """5 worlds end to end, then 150 families of z that persist from frame to frame: at most 5 %, within chance."""
-    alarms = [len(leave_one_out(frames_of(readings(seed)[0])).suspects) > 0 for seed in range(5)]
+    alarms = [len(quality(frames_of(readings(seed)[0])).suspects) > 0 for seed in range(5)]
     assert sum(alarms) <= 1  # P(more) = 2 % at 5 %
     count = 0
     for family in range(150):
@@ -156,12 +156,12 @@ def test_in_log_space_a_gain_is_a_bias():
     values, site = readings()
     values = np.exp(0.4 * values + 3)
     values[:, *site[9]] *= 1.8
-    found = leave_one_out(frames_of(values), transform="log")
+    found = quality(frames_of(values), transform="log")
     assert found.suspects["sensor"].tolist() == [9]
     assert found.sensors["bias"][0] == pytest.approx(0.8, abs=0.15)
     assert (found.readings["low"] > 0).all()
     with pytest.raises(SolidError, match="not positive"):
-        leave_one_out(frames_of(values - values[np.isfinite(values)].mean()), transform="log")
+        quality(frames_of(values - values[np.isfinite(values)].mean()), transform="log")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_in_log_space_a_gain_is_a_bias():
 )
 def test_a_mistake_is_one_line(change, options, message):
     with pytest.raises(SolidError, match=message) as error:
-        leave_one_out(frames_of(change(readings()[0])), **options)
+        quality(frames_of(change(readings()[0])), **options)
     assert "\n" not in str(error.value)
 
 
@@ -190,7 +190,7 @@ def test_a_trained_run_takes_the_place_of_kriging(run):
     def expected(readings: np.ndarray) -> pd.DataFrame:
         frames = frames_of(readings).rename(pm=lead_zero.variables[0])
         frames = frames.assign_coords(y=lead_zero.grid.y, x=lead_zero.grid.x)
-        return leave_one_out(frames, model=run, least=2, members=8).readings
+        return quality(frames, model=run, least=2, members=8).readings
 
     plain = expected(values)
     row, column = np.argwhere(np.isfinite(values).sum(0) >= 2)[plain.loc[0, "sensor"]]

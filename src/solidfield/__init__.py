@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .prediction.maps import open_maps as open_maps
     from .prediction.maps import save_maps as save_maps
     from .prediction.predict import predict_examples as predict_examples
+    from .quality.ranking import quality as quality
     from .readings.intake import check as check
     from .readings.intake import grid as grid
     from .readings.intake import read_frames as read_frames
@@ -77,6 +78,7 @@ _HOMES = {  # public names by the module that holds them
     "prediction.ensemble": ["draw", "rollout"],
     "prediction.maps": ["open_maps", "save_maps"],
     "prediction.predict": ["predict_examples"],
+    "quality.ranking": ["quality"],
     "readings.intake": ["check", "grid", "read_frames"],
     "report.maps": ["evaluate"],
     "run": ["Run", "load"],

@@ -9,8 +9,8 @@ import typer
 
 from ..disk import refuse_existing, replace
 from ..plot import readings as plot_readings
-from ..quality.ranking import LEAST, LEVEL, Quality, leave_one_out
-from ..readings import open_frames
+from ..quality.ranking import LEAST, LEVEL, Quality
+from ..quality.ranking import quality as rank_sensors
 from . import show
 
 
@@ -28,8 +28,8 @@ def quality(
     """Hide each sensor from its frames, reconstruct it from the others, and rank sensors by how far they are off."""
     refuse_existing(out, "choose another folder")
     with show.progress("judging", str(frames), json) as update:
-        found = leave_one_out(
-            open_frames(frames),
+        found = rank_sensors(
+            frames,
             variable,
             model,
             transform=transform,

@@ -36,13 +36,40 @@ def variables_of(maps: xr.Dataset) -> list[str]:
 
 def at(
     maps: xr.Dataset,
-    lat: float | Sequence[float] | np.ndarray,  # along the maps' y axis
-    lon: float | Sequence[float] | np.ndarray,  # along the maps' x axis
+    lat: float | Sequence[float] | np.ndarray,
+    lon: float | Sequence[float] | np.ndarray,
     quantiles: Sequence[float] = QUANTILES,
-) -> xr.Dataset:  # dims (member, point, init_time, lead_time)
-    """The law at any place on the map: bilinear between cell centres, at an edge the cell's own value to its border.
+) -> xr.Dataset:  # dims (member, init_time, lead_time, point)
+    """Answer for places on the map: bilinear between cell centres, at an edge the cell's own value to its border.
 
     Cells outside the domain have no say; a place with none of its four cells inside it is NaN.
+
+    Parameters
+    ----------
+    maps : Dataset
+        Maps with their members.
+    lat, lon : float or sequence of float
+        Places along the maps' y and x axes, in the units of those: degrees, for maps of readings.
+    quantiles : sequence of float
+        To compute beside mean and standard deviation. Default: 0.05, 0.25, 0.5, 0.75, 0.95.
+
+    Returns
+    -------
+    Dataset
+        Each variable on (member, init_time, lead_time, point), with `_mean`, `_std` and quantiles such as `_q05`.
+
+    Raises
+    ------
+    SolidError
+        If a place is off the map, or the maps hold no members.
+
+    Examples
+    --------
+    >>> fields = ("member", "init_time", "lead_time", "lat", "lon")
+    >>> values = np.arange(8.0).reshape(2, 1, 1, 2, 2)
+    >>> maps = xr.Dataset({"pm": (fields, values)}, {"lat": [0.0, 1.0], "lon": [0.0, 1.0]})
+    >>> at(maps, 0.5, 0.5)["pm"].values.ravel().tolist()
+    [1.5, 5.5]
     """
     y, x = axes_of(maps)
     lat, lon = np.broadcast_arrays(np.atleast_1d(np.asarray(lat, float)), np.atleast_1d(np.asarray(lon, float)))
@@ -80,11 +107,38 @@ def _between(
 
 
 def exceedance(
-    maps: xr.Dataset,  # maps, or an answer of `at` or `area_mean`
+    maps: xr.Dataset,
     above: float | Sequence[float],
-    variable: str | None = None,  # None: the first one
+    variable: str | None = None,
 ) -> xr.DataArray:  # (threshold, ...) the rest as the variable without its members
-    """The probability that the variable is above each threshold: the share of the members that are."""
+    """Give the probability that a variable is above each threshold: the share of the members that are.
+
+    Parameters
+    ----------
+    maps : Dataset
+        Maps with their members, or an answer of `at` or `area_mean`.
+    above : float or sequence of float
+        Thresholds in the units of the variable.
+    variable : str, optional
+        Which one. Default: the first.
+
+    Returns
+    -------
+    DataArray
+        Probabilities on (threshold, ...), the rest as the variable without its members.
+
+    Raises
+    ------
+    SolidError
+        If the maps hold no members of that variable.
+
+    Examples
+    --------
+    >>> fields = ("member", "init_time", "lead_time", "lat", "lon")
+    >>> maps = xr.Dataset({"pm": (fields, np.arange(4.0).reshape(4, 1, 1, 1, 1))}, {"lat": [0.0], "lon": [0.0]})
+    >>> exceedance(maps, [0.5, 2.5]).values.ravel().tolist()
+    [0.75, 0.25]
+    """
     name = variable or variables_of(maps)[0]
     if name not in variables_of(maps):
         raise SolidError(f"the maps hold no members of '{name}'; they have {', '.join(variables_of(maps))}")
@@ -102,7 +156,35 @@ def area_mean(
     area: Area,
     quantiles: Sequence[float] = QUANTILES,
 ) -> xr.Dataset:  # dims (member, init_time, lead_time)
-    """The mean over an area of every member, and its law: spread that counts how cells vary together."""
+    """Answer for the mean over an area: that of every member, so that the spread counts how cells vary together.
+
+    Parameters
+    ----------
+    maps : Dataset
+        Maps with their members.
+    area : array, path or mapping
+        (H, W) weights of the cells, or GeoJSON in (lon, lat): a file or its content.
+    quantiles : sequence of float
+        To compute beside mean and standard deviation. Default: 0.05, 0.25, 0.5, 0.75, 0.95.
+
+    Returns
+    -------
+    Dataset
+        Each variable on (member, init_time, lead_time), with `_mean`, `_std` and quantiles; `cells` counts the cells.
+
+    Raises
+    ------
+    SolidError
+        If the area holds no cell of the map, or the maps hold no members.
+
+    Examples
+    --------
+    >>> fields = ("member", "init_time", "lead_time", "lat", "lon")
+    >>> values = np.arange(8.0).reshape(2, 1, 1, 2, 2)
+    >>> maps = xr.Dataset({"pm": (fields, values)}, {"lat": [0.0, 1.0], "lon": [0.0, 1.0]})
+    >>> area_mean(maps, np.array([[1.0, 1.0], [0.0, 0.0]]))["pm"].values.ravel().tolist()
+    [0.5, 4.5]
+    """
     y, x = axes_of(maps)
     inside = area if isinstance(area, np.ndarray) else area_weights(area, maps[y].values, maps[x].values)
     if inside.shape != (maps.sizes[y], maps.sizes[x]):

@@ -51,7 +51,36 @@ def rollout(
     later: Sequence[Source] = (),  # at the time of each state: what is read then, and the covariates from there on
     memory: float | None = None,  # of the noise from step to step; None: the model's; 0: the paper's rollout
 ) -> Tensor:  # (K, B, L, C, H, W), standardised
-    """Members at leads 1 .. steps (or the single lead of the source when steps is 1)."""
+    """Draw members at leads 1 .. steps (or the single lead of the source when steps is 1), in the model's units.
+
+    Parameters
+    ----------
+    model : Forecaster
+        What is rolled forward.
+    source : Source
+        B queries, standardised.
+    noise : MemberNoise
+        Of K members of each query.
+    steps : int
+        Leads of the rollout.
+    later : sequence of Source
+        At the time of each state: what is read then, and the covariates from there on. Default: nothing.
+    memory : float, optional
+        Of the noise from step to step. Default: the model's; 0 is the paper's rollout.
+
+    Returns
+    -------
+    Tensor
+        (K, B, steps, C, H, W), standardised.
+
+    Examples
+    --------
+    >>> from solidfield import Grid, Spec, build
+    >>> source = Source.of(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 4, 4, dtype=torch.bool), torch.ones(1))
+    >>> model = build("persistence", Spec(Grid((4, 4)), 1))
+    >>> rollout(model, source, MemberNoise(0, [0], range(3), torch.device("cpu")), steps=2).shape
+    torch.Size([3, 1, 2, 1, 4, 4])
+    """
     members, queries = noise.size
     known, states = source, list[Tensor]()  # `known` is what all members share: mask, lead and covariates
     lasting = LastingNoise(noise, model.memory if memory is None else memory)
@@ -87,7 +116,55 @@ def draw(
     max_memory: float = 2.0,  # GiB
     progress: Callable[[int, int], None] | None = None,  # (queries done, queries in all)
 ) -> Summary:
-    """Draw the ensemble of every query and summarise it."""
+    """Draw the ensemble of every query in chunks that fit the memory, and summarise it in physical units.
+
+    Parameters
+    ----------
+    model : Forecaster
+        What draws.
+    scaling : Scaling
+        From physical units to the model's and back.
+    source : Source
+        N queries, in physical units.
+    members : int
+        Of each ensemble.
+    first : int
+        Number of the first member: a share of a larger ensemble begins elsewhere. Default: 0.
+    steps : int
+        Leads of a rollout. Default: 1.
+    later, memory
+        As for `rollout`, the sources in physical units.
+    seed : int
+        Same seed, same members. Default: 0.
+    queries : sequence of int, optional
+        Identities of the queries, on which their noise depends. Default: 0, 1, 2 ...
+    quantiles : sequence of float
+        To compute. Default: none.
+    keep_members : bool
+        Keep every member, not the summaries alone. Default: True.
+    max_memory : float
+        GiB that drawing may take. Default: 2.
+    progress : callable, optional
+        Called with (queries done, queries in all).
+
+    Returns
+    -------
+    Summary
+        `mean`, `std`, `quantiles` (N, steps, C, H, W) and `members` (K, N, steps, C, H, W).
+
+    Raises
+    ------
+    SolidError
+        If members or steps are fewer than one, a quantile is no share, or the source lies on another grid.
+
+    Examples
+    --------
+    >>> from solidfield import Grid, Spec, build
+    >>> source = Source.of(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 4, 4, dtype=torch.bool), torch.ones(1))
+    >>> model = build("persistence", Spec(Grid((4, 4)), 1))
+    >>> draw(model, Scaling((0.0,), (1.0,)), source, members=3).mean.shape
+    (1, 1, 1, 4, 4)
+    """
     _check(model, source, members, steps, quantiles)
     identities = list(range(len(source))) if queries is None else list(queries)
     shape = (steps, *source.values.shape[1:])

@@ -80,7 +80,31 @@ def to_dataset(
 
 
 def save_maps(maps: xr.Dataset, path: Path) -> None:
-    """Write NetCDF (.nc), in place of an older file, or Zarr (.zarr), never over a folder; whole, or not at all."""
+    """Write maps to NetCDF (.nc) or Zarr (.zarr); the file is whole or not there.
+
+    Parameters
+    ----------
+    maps : Dataset
+        What `Run.forecast` and its siblings, or `predict_examples`, return.
+    path : path
+        Where to; a Zarr folder that exists is never written over.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    SolidError
+        If the name ends otherwise, or the place cannot be written.
+
+    Examples
+    --------
+    >>> save_maps(xr.Dataset(), Path("maps.txt"))
+    Traceback (most recent call last):
+        ...
+    solidfield.errors.SolidError: cannot write maps.txt: end the name in .nc (NetCDF) or .zarr
+    """
     if path.suffix == ".zarr":
         refuse_existing(path)
     save_dataset(maps, path)
@@ -93,6 +117,30 @@ def ahead(maps: xr.Dataset, position: int) -> float:
 
 
 def open_maps(path: Path | str) -> xr.Dataset:
+    """Open maps that `save_maps` or `solid predict` wrote; values are read from the file when they are used.
+
+    Parameters
+    ----------
+    path : path
+        A .nc file or a .zarr folder.
+
+    Returns
+    -------
+    Dataset
+        On (member, init_time, lead_time, y, x), with times as instants where they were.
+
+    Raises
+    ------
+    SolidError
+        If there is nothing at `path`, it is damaged, or it holds something else than maps.
+
+    Examples
+    --------
+    >>> open_maps("nowhere.nc")
+    Traceback (most recent call last):
+        ...
+    solidfield.errors.SolidError: no maps at nowhere.nc; `solid predict` makes them
+    """
     path = Path(path)
     if not path.exists():
         raise SolidError(f"no maps at {path}; `solid predict` makes them")

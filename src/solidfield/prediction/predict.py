@@ -98,7 +98,45 @@ def predict(
 def predict_examples(
     run: RunRecord, store: PairStore, indices: np.ndarray, recalibrate: bool = False, **options: Any
 ) -> xr.Dataset:
-    """Predict the sources of these examples of a store; on request, repair the spread on its validation targets."""
+    """Predict the sources of these examples of a pair store.
+
+    Parameters
+    ----------
+    run : Run
+        The run that predicts.
+    store : PairStore
+        On the run's grid, with the run's covariates.
+    indices : array of int
+        (N,) examples, all of one lead.
+    recalibrate : bool
+        Repair the spread on the store's validation targets; the maps say so. Default: False.
+    **options
+        members (100), steps (1), seed (0), quantiles, keep_members, max_memory (2 GiB), engine, progress.
+
+    Returns
+    -------
+    Dataset
+        Maps as of `Run.forecast`, with the store's columns (`example`, `frame_target` ...) along init_time.
+
+    Raises
+    ------
+    SolidError
+        If the store is on another grid, has other covariates, or leads that the run does not know.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, xarray as xr
+    >>> from solidfield import fit, open_pairs
+    >>> times = np.datetime64("2024-01-01", "ns") + np.arange(60) * np.timedelta64(3600, "s")
+    >>> values = np.random.default_rng(0).normal(20, 3, (60, 3, 3))
+    >>> frames = xr.DataArray(values, {"time": times, "lat": [0.0, 0.1, 0.2], "lon": [0.0, 0.1, 0.2]}, name="pm")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = fit(frames, folder + "/run", model="climatology", preset="smoke")
+    ...     store = open_pairs(folder + "/run/pairs.zarr")
+    ...     maps = predict_examples(run, store, choose_scenes(store, lead=1, count=2), members=5)
+    >>> maps["pm"].shape
+    (5, 2, 1, 3, 3)
+    """
     if store.grid != run.grid:
         raise SolidError(
             f"{store.path} is on a {' x '.join(map(str, store.grid.shape))} grid, the run {run.path} was trained on "

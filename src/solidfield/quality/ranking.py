@@ -25,6 +25,7 @@ from ..keys import evenly
 from ..pairs.frames import Frames, as_frames
 from ..prediction.context import frames_for, query
 from ..prediction.ensemble import draw
+from ..readings.intake import Readings, read_frames
 from ..training.record import RunRecord
 from .leave_out import Laws, Panel, fit_covariance, hidden_laws
 from .suspects import BOUND, judge, verdict
@@ -57,19 +58,61 @@ class Quality:
         return self.sensors[self.sensors["suspect"]]
 
 
-def leave_one_out(
-    frames: xr.Dataset | xr.DataArray,  # (time, y, x), NaN = not observed
+def quality(
+    frames: Readings,
     variable: str | None = None,
-    model: str | Path = "kriging",  # or the folder of a trained run
+    model: str | Path = "kriging",
     *,
-    transform: str = "none",  # log: for concentrations and other positive quantities
-    most: int | None = None,  # frames; None: as many as take seconds
+    transform: str = "none",
+    most: int | None = None,
     least: int = LEAST,
     level: float = LEVEL,
-    members: int = MEMBERS,  # of a run's ensemble
+    members: int = MEMBERS,
     progress: Progress | None = None,
 ) -> Quality:
-    """Judge every cell that was read at least `least` times by what the other cells of its frames imply."""
+    """Hide each sensor from its frames, reconstruct it from the others, and rank sensors by how far they are off.
+
+    Parameters
+    ----------
+    frames : path, xarray object or table
+        Sparse frames, NaN where nothing was read; a table is put on a grid as `read_frames` does.
+    variable : str, optional
+        Which one, where there are several.
+    model : str or path
+        "kriging", in closed form, or the folder of a trained run. Default: "kriging".
+    transform : {"none", "log"}
+        "log" is for concentrations and other positive quantities. Default: "none".
+    most : int, optional
+        Frames to judge by. Default: as many as take seconds.
+    least : int
+        Readings that a cell needs to be judged. Default: 20.
+    level : float
+        Chance of any false alarm among sound sensors. Default: 0.05.
+    members : int
+        Of a run's ensemble. Default: 64.
+    progress : callable, optional
+        Called with (done, total).
+
+    Returns
+    -------
+    Quality
+        `sensors`, ranked with a verdict each, the worst first; `suspects` among them; every hidden reading.
+
+    Raises
+    ------
+    SolidError
+        If too few cells were read often enough, or logarithms are asked for of readings that are not positive.
+
+    Examples
+    --------
+    >>> wave = np.sin(np.arange(60) / 5)[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(60, 3, 3))
+    >>> wave[:, 1, 1] += 5  # one sensor reads too much
+    >>> times = np.datetime64("2024-01-01", "ns") + np.arange(60) * np.timedelta64(3600, "s")
+    >>> frames = xr.DataArray(wave, {"time": times, "lat": [0.0, 0.1, 0.2], "lon": [0.0, 0.1, 0.2]}, name="pm")
+    >>> [(round(row.y, 1), round(row.x, 1)) for row in quality(frames).suspects.itertuples()]
+    [(0.1, 0.1)]
+    """
+    frames = read_frames(frames)
     if transform not in ("none", "log"):
         raise SolidError(f"transform '{transform}' is unknown; choose none or log")
     given = as_frames(frames, None if variable is None else [variable])

@@ -65,7 +65,9 @@ class Counts:
         for name, units, (low, high), tally in zip(
             self.table.variables, self.table.units, self.limits, self.impossible, strict=True
         ):
-            options = " ".join(f"--drop-{side} {at:g}" for side, at in (("below", low), ("above", high)) if np.isfinite(at))
+            options = " ".join(
+                f"--drop-{side} {at:g}" for side, at in (("below", low), ("above", high)) if np.isfinite(at)
+            )
             found += tally.finding(
                 "impossible",
                 "fault",
