@@ -16,7 +16,7 @@ from solidfield.errors import SolidError
 from solidfield.models import MODELS
 from solidfield.prediction.maps import open_maps
 from solidfield.run import load
-from solidfield.scores.table import Table
+from solidfield.scores.table import ScoreTable
 
 MODEL = ("--set", "model.name=solid", "--set", "model.options={size = 'smoke'}")
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_whole_way_ends_in_scores_a_table_and_pictures(folder):
-    table = Table.from_json(json.loads((folder / "scores" / "scores.json").read_text()))
+    table = ScoreTable.from_json(json.loads((folder / "scores" / "scores.json").read_text()))
     assert [lead.lead for lead in table.leads] == [1, 2]
     assert table.models(1) == ["solid", "kriging", "persistence", "climatology"]
     assert table.models(2, rolled=True) == ["solid"]  # rivals are fitted for the first lead only
@@ -57,7 +57,7 @@ def test_the_printed_score_is_that_of_the_maps(folder):
     each = np.abs(members - field).mean(0) - pairs
     free = maps["observed"].values == 0
     expected = np.mean([each[n][free[n]].mean() for n in range(len(each))])
-    table = Table.from_json(json.loads((folder / "scores" / "scores.json").read_text()))
+    table = ScoreTable.from_json(json.loads((folder / "scores" / "scores.json").read_text()))
     found = table.one(model="solid", lead=1, region="unobserved")
     assert found["crps"].mean == pytest.approx(expected, rel=1e-4)
     assert f"{found.scaled('crps').mean:.3g} (" in (folder / "table.txt").read_text()

@@ -21,7 +21,7 @@ from solidfield.report.page import page
 from solidfield.report.scoring import judge
 from solidfield.report.targets import groups_of, local_times, reading_targets, truth_targets
 from solidfield.scores.registry import METRICS, Metric
-from solidfield.scores.table import Table
+from solidfield.scores.table import ScoreTable
 from tiny import TinyTruth, tiny_store
 
 
@@ -90,8 +90,8 @@ def test_readings_and_truth_are_judged_by_one_function(store, truth) -> None:
         rows = dense.scene == n
         one = replace(dense, regions={"unseen": dense.regions["targets"] & rows})
         other = replace(sparse, regions={"unseen": sparse.regions["unseen"] & (sparse.scene == n)})
-        (first, *_), _ = judge(one, {"maps": one.take(maps)[1]}, store, std)
-        (second, *_), _ = judge(other, {"maps": other.take(maps)[1]}, store, std)
+        first = judge(one, {"maps": one.take(maps)[1]}, store, std).one()
+        second = judge(other, {"maps": other.take(maps)[1]}, store, std).one()
         assert first.cells == second.cells
         for name in ("crps", "mae", "rmse", "coverage_90", "spread_skill"):
             assert first[name].mean == pytest.approx(second[name].mean, rel=1e-5)
@@ -101,13 +101,12 @@ def test_error_bars_follow_the_number_of_trajectories(store, truth) -> None:
     """Scenes of one trajectory are one piece of evidence."""
     targets = truth_targets(store, store.split("test"), truth)
     nothing = {"maps": np.zeros((1, len(targets.values)), np.float32)}
-    found, _ = judge(targets, nothing, store, (2.0,))
-    (grid,) = [score for score in found if score.region == "grid" and score.bin is None]
+    grid = judge(targets, nothing, store, (2.0,)).one(region="grid")
     assert grid["crps"].mean == pytest.approx(np.abs(targets.values).mean())
     assert grid.scaled("crps").mean == pytest.approx(grid["crps"].mean / 2)
     assert grid.groups == 2
-    together, _ = judge(replace(targets, groups=np.zeros_like(targets.groups)), nothing, store, (2.0,))
-    assert not together[0]["crps"].has_bar
+    together = judge(replace(targets, groups=np.zeros_like(targets.groups)), nothing, store, (2.0,))
+    assert not together.one(region="grid")["crps"].has_bar
 
 
 def test_maps_of_all_variables_are_tabulated_and_drawn(tmp_path) -> None:
@@ -117,7 +116,7 @@ def test_maps_of_all_variables_are_tabulated_and_drawn(tmp_path) -> None:
     maps = predict_examples(run, store, store.split("test"), members=20)
     for known, regions in ((truth, {"sensors", "targets", "unobserved", "grid"}), (None, {"all", "unseen"})):
         table = evaluate(maps, store, known, rivals=("climatology",))
-        assert Table.from_json(json.loads(json.dumps(table.to_json(), allow_nan=False))) == table
+        assert ScoreTable.from_json(json.loads(json.dumps(table.to_json(), allow_nan=False))) == table
         assert table.models(1) == ["kriging", "climatology"]
         for variable in ("u", "v"):
             assert {score.region for score in table.select(variable=variable)} == regions

@@ -20,7 +20,7 @@ from solidfield.report.page import page
 from solidfield.report.scoring import judge
 from solidfield.report.targets import choose_examples, lengths, reading_targets, share_beyond
 from solidfield.scores.metrics import crps_map
-from solidfield.scores.table import Table
+from solidfield.scores.table import ScoreTable
 from tiny import TinyTruth, tiny_store
 
 MEMBERS = 20
@@ -100,7 +100,7 @@ def test_scores_are_plain_means_over_readings(store, run, held) -> None:
     """CRPS, coverage and spread of every region by brute force from whole maps."""
     climatology, kriging = contenders(run, store, ("kriging",))
     members = {c.name: draw_targets(c, store, [held], MEMBERS).members[0] for c in (climatology, kriging)}
-    table = Table({"pm": ""}, (), *map(tuple, judge(held, members, store, (2.0,))))
+    table = judge(held, members, store, (2.0,))
     each = {name: crps_map(x, held.values) for name, x in members.items()}
     own = members["climatology"]
     for region, rows in held.regions.items():
@@ -167,7 +167,7 @@ def test_the_share_of_the_map_beyond_a_distance_is_counted(store) -> None:
 
 def test_findings_are_strict_json_with_one_name_for_the_nearest_reading(findings) -> None:
     table = findings.table
-    assert Table.from_json(json.loads(json.dumps(table.to_json(), allow_nan=False))) == table
+    assert ScoreTable.from_json(json.loads(json.dumps(table.to_json(), allow_nan=False))) == table
     now, later = table.leads
     assert table.models(0) == ["climatology", "nearest", "kriging"]
     assert table.models(1) == ["climatology", "persistence", "kriging"]
@@ -253,7 +253,7 @@ def test_one_command_leads_from_a_run_to_its_report(tmp_path) -> None:
 def test_hostile_names_are_shown_and_not_run(findings) -> None:
     name, units = "<script>alert('$x$')</script>", '"><img src=x>'
     document = json.loads(json.dumps(findings.table.to_json()).replace('"pm"', json.dumps(name)))
-    table = Table.from_json(document | {"variables": {name: units}})
+    table = ScoreTable.from_json(document | {"variables": {name: units}})
     words = replace(findings.verdict, headline=f"{findings.verdict.headline} {name}")
     text = page(table, words, [("maps", name, units, b"png")], f"solid evaluate {name}")
     found = parsed(text)

@@ -8,7 +8,7 @@ from solidfield.report.verdict import FEW, call_of, honesty, side, verdict
 from solidfield.report.words import distinct, lead_label, percent
 from solidfield.scores.bins import Bin
 from solidfield.scores.estimate import Estimate
-from solidfield.scores.table import Comparison, Lead, Score, Table
+from solidfield.scores.table import Comparison, Lead, Score, ScoreTable
 
 
 def estimate(mean, half=0.01):
@@ -42,7 +42,7 @@ def results(difference=-0.3, half=0.1, cover=0.9, hours=(), bins=(), lead=1, gap
     }
     ahead = lead_label(3600.0 * lead, True)
     when = Lead(lead, 3600.0 * lead, ahead, 20, 20, 9, "all", beyond={"pm": (4.0, share)})
-    return Table({"pm": "ug/m3"}, (when,), tuple(scores), tuple(compared), about)
+    return ScoreTable({"pm": "ug/m3"}, (when,), tuple(scores), tuple(compared), about)
 
 
 @pytest.mark.parametrize(

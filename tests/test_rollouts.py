@@ -12,7 +12,6 @@ from solidfield.report.page import page
 from solidfield.report.rollouts import chains, judge_rollouts
 from solidfield.report.scoring import judge
 from solidfield.report.targets import reading_targets
-from solidfield.scores.table import Table
 
 STEPS, MEMBERS, STD = 3, 20, (5.0,)
 
@@ -34,7 +33,7 @@ def models(run, store):
 
 @pytest.fixture(scope="module")
 def rolled(models, run, store):
-    return Table({"pm": ""}, *map(tuple, judge_rollouts(models, run, store, STEPS, STD, MEMBERS)))
+    return judge_rollouts(models, run, store, STEPS, STD, MEMBERS)
 
 
 def after(table, step, model, region="all"):
@@ -58,9 +57,8 @@ def test_the_first_step_is_the_forecast_itself(models, run, store, rolled) -> No
     first = chains(store, 1, STEPS)[:, 0]
     targets = reading_targets(store, first, run.never_supervised.numpy())
     drawn = {m.name: draw_targets(m, store, [targets], MEMBERS).members[0] for m in models if m.name != "nearest"}
-    for score in judge(targets, drawn, store, STD)[0]:
-        if score.region == "all" and score.bin is None:
-            assert after(rolled, 1, score.model)["crps"].mean == pytest.approx(score["crps"].mean, rel=1e-4)
+    for score in judge(targets, drawn, store, STD).select(region="all"):
+        assert after(rolled, 1, score.model)["crps"].mean == pytest.approx(score["crps"].mean, rel=1e-4)
 
 
 def test_persistence_stays_what_was_read_first(models, store, rolled) -> None:

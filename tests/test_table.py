@@ -12,7 +12,7 @@ from solidfield.scores.calibration import coverage, rank_histogram, spread_skill
 from solidfield.scores.estimate import Estimate
 from solidfield.scores.metrics import select
 from solidfield.scores.registry import METRICS, Measured, Metric, WholeMaps, measure, summarise
-from solidfield.scores.table import Bin, Comparison, Lead, Score, Table
+from solidfield.scores.table import Bin, Comparison, Lead, Score, ScoreTable
 
 K, N, H, W, STD = 30, 6, 8, 8, 1.5
 
@@ -38,7 +38,7 @@ def scored(found: Measured, **where) -> Score:
     return Score(**about, members=found.members, cells=9, cases=N, groups=N, std=STD, metrics=summarise(found))
 
 
-def table() -> Table:
+def table() -> ScoreTable:
     distance = Bin("distance", 1.0, 2.5, 1.7)
     scores = (
         scored(measured()),
@@ -52,7 +52,7 @@ def table() -> Table:
         Comparison(**one, difference=Estimate(-0.1), saved=None),
         Comparison(**one, difference=Estimate(-1.0, -2.0, 0.0, 0.5), saved=Estimate(1.0, 0.0, 2.0, 0.5), bin=distance),
     )
-    return Table({"u": "m/s"}, (lead,), scores, comparisons, {"data": {"leads": [0, 1]}})
+    return ScoreTable({"u": "m/s"}, (lead,), scores, comparisons, {"data": {"leads": [0, 1]}})
 
 
 def test_every_number_is_that_of_its_metric() -> None:
@@ -105,12 +105,12 @@ def test_the_table_returns_from_json_exactly() -> None:
     """NaN of a missing error bar is null on the way and NaN again after it."""
     first = table()
     text = json.dumps(first.to_json(), allow_nan=False)
-    again = Table.from_json(json.loads(text))
+    again = ScoreTable.from_json(json.loads(text))
     assert again == first
     assert json.dumps(again.to_json(), allow_nan=False) == text
     assert isinstance(again.scores[0]["crps"], Estimate)
     with pytest.raises(SolidError, match="no table of scores"):
-        Table.from_json({"leads": []})
+        ScoreTable.from_json({"leads": []})
 
 
 def test_selection_names_what_is_asked() -> None:
@@ -132,8 +132,8 @@ def test_selection_names_what_is_asked() -> None:
 def test_a_new_metric_is_one_function_and_one_line(monkeypatch) -> None:
     monkeypatch.setitem(METRICS, "bias", Metric("bias", lambda m: m.mean(m.error), "bias", power=1))
     x, y, mask = maps()
-    first = Table({"u": ""}, (), (scored(measured()),))
-    again = Table.from_json(first.to_json()).scores[0]
+    first = ScoreTable({"u": ""}, (), (scored(measured()),))
+    again = ScoreTable.from_json(first.to_json()).scores[0]
     cases = [(x.mean(0) - y)[n][mask[n]].mean() for n in range(N)]
     assert again["bias"].mean == pytest.approx(np.mean(cases))
     assert again.scaled("bias").mean == pytest.approx(np.mean(cases) / STD)

@@ -18,7 +18,7 @@ from ..report.tables import columns
 from ..report.words import REGIONS
 from ..report.write import PAGE
 from ..run import load
-from ..scores.table import Table
+from ..scores.table import ScoreTable
 from ..training.record import RUN
 from ..worlds import open_truth
 from . import show
@@ -122,7 +122,7 @@ def _maps(
     show.line("scores", f"{out / 'scores.json'}   figures   {'   '.join(map(str, figures))}")
 
 
-def print_table(table: Table) -> None:
+def print_table(table: ScoreTable) -> None:
     """A table for each lead and variable: every metric, in standard deviations of the field."""
     for lead in table.leads:
         for variable in table.variables:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from .. import plot
 from ..scores.metrics import Cells
-from ..scores.table import Lead, Score, Table
+from ..scores.table import Lead, Score, ScoreTable
 from .findings import Evidence, Findings
 from .targets import Targets
 from .verdict import FEW, HIGHEST, LOWEST, call_of, main_region, rolled_variables
@@ -52,7 +52,7 @@ def pictures(findings: Findings, above: float | None = None) -> Iterator[Picture
         yield _taught(findings, c, f"taught-{c + 1}" if several else "taught", variable)
 
 
-def _models(table: Table, lead: Lead, variable: str, tag: str) -> Picture:
+def _models(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Picture:
     own, *_ = names = table.models(lead.lead)
     regions = {
         REGIONS[score.region]: {
@@ -146,7 +146,7 @@ def reliability(
     return plot.reliability_figure(cells, away, group, units, distance_units, title, what)
 
 
-def _bins(table: Table, lead: Lead, variable: str, tag: str) -> Iterator[Picture]:
+def _bins(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Iterator[Picture]:
     unit = table.about["distance_units"]
     what = {
         "distance": (f"distance to a sensor [{unit}]", "with distance to the nearest sensor"),
@@ -175,7 +175,7 @@ def _bins(table: Table, lead: Lead, variable: str, tag: str) -> Iterator[Picture
         )
 
 
-def _rolled(table: Table, variable: str, name: str) -> Picture:
+def _rolled(table: ScoreTable, variable: str, name: str) -> Picture:
     rows: dict[str, list[Score]] = {}
     for score in table.select(variable=variable, region="all", rolled=True):
         rows.setdefault(score.model, []).append(score)

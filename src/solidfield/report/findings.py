@@ -17,13 +17,14 @@ from ..errors import SolidError
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore, open_pairs
 from ..prediction.predict import provenance
-from ..scores.table import Comparison, Lead, Score, Table
+from ..scores.table import Lead, ScoreTable
 from ..training.record import PAIRS, RunRecord
 from .ensembles import RIVALS, Drawn, contenders, draw_targets
 from .rollouts import judge_rollouts
-from .scoring import judge, lead_of
-from .targets import Targets, choose_examples, lengths, local_times, reading_targets, share_beyond
+from .scoring import judge
+from .targets import Targets, choose_examples, local_times, reading_targets, share_beyond
 from .verdict import Verdict, verdict
+from .words import lead_label
 
 PROBES = 4  # places of each variable whose series is drawn
 
@@ -46,7 +47,7 @@ class Evidence:
 class Findings:
     """All scores, what they mean in words, and what figures are drawn from."""
 
-    table: Table
+    table: ScoreTable
     verdict: Verdict
     run: RunRecord
     store: PairStore
@@ -109,31 +110,26 @@ def evaluate_run(
         raise SolidError(f"the run {run.path} knows leads {run.info['data']['leads']}, {store.path} has {store.leads}")
     models = contenders(run, store, rivals, runs)
     std = Scaling.fit(store, store.split("train")).physical_std
-    evidence: list[Evidence] = []
-    leads: list[Lead] = []
-    scores: list[Score] = []
-    comparisons: list[Comparison] = []
+    evidence, tables = list[Evidence](), list[ScoreTable]()
     if steps > 1:
-        leads, scores, comparisons = judge_rollouts(models, run, store, steps, std, members, scenes, seed, progress)
+        tables.append(judge_rollouts(models, run, store, steps, std, members, scenes, seed, progress))
     for lead in common:
         targets = reading_targets(store, choose_examples(store, lead, scenes), run.never_supervised.numpy())
-        about = lead_of(targets, store, len(choose_examples(store, lead)), beyond=_beyond(store, targets))
+        ahead = lead_label(lead * store.step, store.epoch is not None)
         probes, picture = choose_probes(targets, store), int(np.bincount(targets.scene).argmax())
         drawn: dict[str, Drawn] = {}
         for place, model in enumerate(models):
             if place == 0 or model.judged_at(lead):
-                tell = None if progress is None else partial(progress, f"{model.name}, {about.ahead}")
+                tell = None if progress is None else partial(progress, f"{model.name}, {ahead}")
                 drawn[model.name] = draw_targets(
                     model, store, [targets], members, seed, probes=probes, picture=picture, progress=tell
                 )
         ensembles = {name: one.members[0] for name, one in drawn.items()}
-        evidence.append(Evidence(about, targets, ensembles, next(iter(drawn.values())), picture, probes))
-        found = judge(targets, ensembles, store, std)
-        leads.append(about)
-        scores += found[0]
-        comparisons += found[1]
-    units = dict(zip(store.variables, store.units, strict=True))
-    table = Table(units, tuple(leads), tuple(scores), tuple(comparisons), _about(run, store, members, seed))
+        in_all = len(choose_examples(store, lead))
+        tables.append(judge(targets, ensembles, store, std, in_all, beyond=_beyond(store, targets)))
+        own = next(iter(drawn.values()))
+        evidence.append(Evidence(tables[-1].leads[0], targets, ensembles, own, picture, probes))
+    table = ScoreTable.join(tables, _about(run, store, members, seed))
     return Findings(table, verdict(table), run, store, evidence)
 
 
@@ -150,7 +146,6 @@ def _about(run: RunRecord, store: PairStore, members: int, seed: int) -> dict[st
     return {
         "judged_by": "held-out readings",
         "group": "day" if store.epoch is not None else "trajectory",
-        "distance_units": lengths(store.grid)[1],
         "memory": run.model.memory,
         "map": {
             "cells": int(store.grid.inside.sum()),

@@ -18,11 +18,11 @@ from ..errors import SolidError
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from ..prediction.maps import ahead
-from ..scores.table import Comparison, Lead, Score, Table
+from ..scores.table import ScoreTable
 from .ensembles import closed_forms, draw_targets
 from .figures import reliability
-from .scoring import judge, lead_of
-from .targets import Targets, Truth, lengths, reading_targets, truth_targets
+from .scoring import judge
+from .targets import Targets, Truth, reading_targets, truth_targets
 from .words import REGIONS, labelled
 
 RIVALS = ("kriging", "persistence", "climatology")
@@ -33,7 +33,7 @@ def evaluate(
     store: PairStore,
     truth: Truth | None = None,
     rivals: Sequence[str] = RIVALS,
-) -> Table:
+) -> ScoreTable:
     """Score predicted maps and their rivals against what was held out.
 
     Parameters
@@ -50,7 +50,7 @@ def evaluate(
 
     Returns
     -------
-    Table
+    ScoreTable
         A score for each model, lead (in steps ahead), region and variable, the maps' own model first; its `to_json` is
         what `scores.json` holds.
 
@@ -71,9 +71,7 @@ def evaluate(
     if missing:
         raise SolidError(f"the maps hold no members of '{missing[0]}'; predict with members to score them")
     std = Scaling.fit(store, store.split("train")).physical_std
-    leads: list[Lead] = []
-    scores: list[Score] = []
-    comparisons: list[Comparison] = []
+    found = []
     for position in range(maps.sizes["lead_time"]):
         targets, ensemble = targets_of(maps, store, truth, position), members_of(maps, store, position)
         ensembles = {maps.attrs["model_label"]: targets.take(ensemble)[1]}
@@ -81,17 +79,9 @@ def evaluate(
             for rival in closed_forms(rivals, store):
                 drawn = draw_targets(rival, store, [targets], len(ensemble), int(maps.attrs["seed"]))
                 ensembles[rival.name] = drawn.members[0]
-        found = judge(targets, ensembles, store, std, rolled=position > 0)
-        leads.append(lead_of(targets, store, len(targets.examples), rolled=position > 0))
-        scores += found[0]
-        comparisons += found[1]
-    about = {
-        "judged_by": "held-out readings" if truth is None else "the whole grid",
-        "data_fingerprint": store.fingerprint,
-        "distance_units": lengths(store.grid)[1],
-    }
-    units = dict(zip(store.variables, store.units, strict=True))
-    return Table(units, tuple(leads), tuple(scores), tuple(comparisons), about)
+        found.append(judge(targets, ensembles, store, std, rolled=position > 0))
+    judged_by = "held-out readings" if truth is None else "the whole grid"
+    return ScoreTable.join(found, {"judged_by": judged_by, "data_fingerprint": store.fingerprint})
 
 
 def targets_of(maps: xr.Dataset, store: PairStore, truth: Truth | None, position: int = 0) -> Targets:
@@ -109,7 +99,7 @@ def members_of(maps: xr.Dataset, store: PairStore, position: int = 0) -> np.ndar
 
 
 def write_scores(
-    table: Table,
+    table: ScoreTable,
     maps: xr.Dataset,
     store: PairStore,
     truth: Truth | None,

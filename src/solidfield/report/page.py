@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from string import Template
 
-from ..scores.table import Table
+from ..scores.table import ScoreTable
 from .markup import figure, listing, section
 from .tables import rolled_tables, tables
 from .verdict import Verdict
@@ -81,7 +81,7 @@ $content
 
 
 def page(
-    table: Table,
+    table: ScoreTable,
     found: Verdict,
     images: Sequence[tuple[str, str, str, bytes]],  # section, caption, alternative text, PNG
     command: str,  # that makes the same report again
@@ -116,7 +116,7 @@ def _verdict(found: Verdict) -> str:
     return f'<section id="verdict" aria-label="Verdict">{headline}{lists}</section>'
 
 
-def data_facts(table: Table) -> list[tuple[str, str]]:
+def data_facts(table: ScoreTable) -> list[tuple[str, str]]:
     data, cells = table.about["data"], table.about["map"]
     facts = [
         (
@@ -141,7 +141,7 @@ def data_facts(table: Table) -> list[tuple[str, str]]:
     return facts
 
 
-def run_facts(table: Table) -> list[tuple[str, str]]:
+def run_facts(table: ScoreTable) -> list[tuple[str, str]]:
     names = {
         "model_label": "model",
         "model_options": "options",

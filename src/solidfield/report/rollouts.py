@@ -15,10 +15,10 @@ from ..errors import SolidError
 from ..keys import evenly
 from ..pairs.store import PairStore
 from ..prediction.context import example_query
-from ..scores.table import Comparison, Lead, Score
+from ..scores.table import ScoreTable
 from ..training.record import RunRecord
 from .ensembles import Contender, draw_targets
-from .scoring import judge, lead_of
+from .scoring import judge
 from .targets import choose_examples, reading_targets
 
 SCENES = 40  # drawn unless more are asked for: each member of a scene costs a pass of the model a step
@@ -34,7 +34,7 @@ def judge_rollouts(
     scenes: int | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,  # (what, done, all)
-) -> tuple[list[Lead], list[Score], list[Comparison]]:
+) -> ScoreTable:
     """The scores of every model after each step."""
     ahead = [lead for lead in store.leads if lead > 0 and lead in run.info["data"]["leads"]]
     if not ahead:
@@ -56,15 +56,9 @@ def judge_rollouts(
             progress(f"{model.name}, {steps} steps ahead", place, len(models))
         query = lambda few: example_query(run, store, few, steps)  # noqa: E731
         drawn[model.name] = draw_targets(model, store, targets, members, seed, query).members
-    leads: list[Lead] = []
-    scores: list[Score] = []
-    comparisons: list[Comparison] = []
-    for step, at in enumerate(targets):
-        found = judge(at, {name: by_step[step] for name, by_step in drawn.items()}, store, std, rolled=True)
-        leads.append(lead_of(at, store, len(rows), rolled=True))
-        scores += found[0]
-        comparisons += found[1]
-    return leads, scores, comparisons
+    by_step = [{name: members[step] for name, members in drawn.items()} for step in range(steps)]
+    found = [judge(at, one, store, std, len(rows), rolled=True) for at, one in zip(targets, by_step, strict=True)]
+    return ScoreTable.join(found)
 
 
 def chains(store: PairStore, lead: int, steps: int) -> np.ndarray:  # (N, L) positions in the store

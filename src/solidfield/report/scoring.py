@@ -16,8 +16,8 @@ from ..pairs.store import PairStore
 from ..scores.bins import Bin, distance_bins
 from ..scores.metrics import Cells
 from ..scores.registry import Measured, WholeMaps, measure, summarise
-from ..scores.table import Comparison, Lead, Score
-from .targets import Targets
+from ..scores.table import Comparison, Lead, Score, ScoreTable
+from .targets import Targets, lengths
 from .words import lead_label
 
 Place = tuple[str, Bin | None, np.ndarray]  # region, bin of it, (P,) bool: the cells in it
@@ -28,11 +28,12 @@ def judge(
     ensembles: Mapping[str, np.ndarray],  # model -> (K, P), the run's own first
     store: PairStore,
     std: Sequence[float],  # (C,) of the training readings, physical units
+    scenes_in_all: int | None = None,  # of which those of the targets were drawn; None: just those
     rolled: bool = False,
-) -> tuple[list[Score], list[Comparison]]:
+    beyond: Mapping[str, tuple[float, float]] | None = None,  # see `Lead`
+) -> ScoreTable:
     """Every metric of every model everywhere, and the first model beside every other."""
-    scores: list[Score] = []
-    comparisons: list[Comparison] = []
+    scores, comparisons = list[Score](), list[Comparison]()
     own, *rivals = ensembles
     for c, variable in enumerate(store.variables):
         rows = targets.channel == c
@@ -64,7 +65,20 @@ def judge(
                     )
                 )
             comparisons += [compare(own, parts[own], name, parts[name], where) for name in rivals if here.any()]
-    return scores, comparisons
+    time, scenes = targets.lead * store.step, len(targets.examples)
+    lead = Lead(
+        lead=targets.lead,
+        time=time,
+        ahead=lead_label(time, store.epoch is not None),
+        scenes=scenes,
+        scenes_in_all=scenes if scenes_in_all is None else scenes_in_all,
+        groups=len(np.unique(targets.group)),
+        main=targets.main,
+        rolled=rolled,
+        beyond=beyond or {},
+    )
+    about, units = {"distance_units": lengths(store.grid)[1]}, dict(zip(store.variables, store.units, strict=True))
+    return ScoreTable(units, (lead,), tuple(scores), tuple(comparisons), about)
 
 
 def measure_targets(
@@ -85,20 +99,6 @@ def measure_targets(
     maps, truth, mask = (part.reshape(*part.shape[:-1], *store.grid.shape) for part in (maps, truth, mask))
     whole = WholeMaps(maps, truth, mask, store.grid.periodic)
     return measure(Cells(members, values, scene, N), targets.groups, std, dense=True, maps=whole)
-
-
-def lead_of(
-    targets: Targets,
-    store: PairStore,
-    scenes_in_all: int,  # of which those of the targets were drawn
-    rolled: bool = False,
-    beyond: Mapping[str, tuple[float, float]] | None = None,
-) -> Lead:
-    """What the table says of these targets."""
-    time = targets.lead * store.step
-    ahead, groups = lead_label(time, store.epoch is not None), len(np.unique(targets.groups[targets.scene]))
-    scenes = len(targets.examples)
-    return Lead(targets.lead, time, ahead, scenes, scenes_in_all, groups, targets.main, rolled, beyond or {})
 
 
 def _part(found: Measured, here: np.ndarray, bin: Bin | None) -> Measured:  # (p,) bool

@@ -10,13 +10,13 @@ from typing import Any
 
 from ..scores.estimate import Estimate
 from ..scores.registry import METRICS, Metric, Value
-from ..scores.table import Lead, Score, Table
+from ..scores.table import Lead, Score, ScoreTable
 from .markup import table as markup
 from .verdict import call_of, main_region, rolled_variables
 from .words import REGIONS, distinct, percent
 
 
-def tables(table: Table) -> list[str]:
+def tables(table: ScoreTable) -> list[str]:
     return [
         made
         for lead in table.leads
@@ -27,7 +27,7 @@ def tables(table: Table) -> list[str]:
     ]
 
 
-def rolled_tables(table: Table) -> list[str]:
+def rolled_tables(table: ScoreTable) -> list[str]:
     """Step by step: the run, and the CRPS of its rivals."""
     made, leads = [], [lead for lead in table.leads if lead.rolled]
     for variable in rolled_variables(table):
@@ -43,7 +43,7 @@ def rolled_tables(table: Table) -> list[str]:
     return made
 
 
-def _models_table(table: Table, lead: Lead, variable: str) -> str:
+def _models_table(table: ScoreTable, lead: Lead, variable: str) -> str:
     region, units = main_region(table, lead, variable), table.variables[variable]
     at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "region": region}
     found, gaps = table.select(**at), {gap.rival: gap.difference for gap in table.compared(**at)}
@@ -61,7 +61,7 @@ def _models_table(table: Table, lead: Lead, variable: str) -> str:
     )
 
 
-def _regions_table(table: Table, lead: Lead, variable: str) -> str:
+def _regions_table(table: ScoreTable, lead: Lead, variable: str) -> str:
     units, own = table.variables[variable], table.models(lead.lead)[0]
     found = distinct(table.select(model=own, variable=variable, lead=lead.lead))
     header, cells = columns(found, units)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..scores.estimate import Estimate
-from ..scores.table import Comparison, Lead, Score, Table
+from ..scores.table import Comparison, Lead, Score, ScoreTable
 from .words import REGIONS, amount, distance_label, distinct, hours_label, percent, runs
 
 NOMINAL, LOWEST, HIGHEST = 0.9, 0.85, 0.95
@@ -51,7 +51,7 @@ class Verdict:
         return words | {"calls": [call.to_json() for call in self.calls]}
 
 
-def verdict(table: Table) -> Verdict:
+def verdict(table: ScoreTable) -> Verdict:
     """A headline, then sentences; and the calls they rest on."""
     calls: list[Call] = []
     worth: list[str] = []
@@ -77,7 +77,7 @@ def verdict(table: Table) -> Verdict:
     return Verdict(_headline(calls), worth, honest, caution, calls)
 
 
-def rolled_variables(table: Table) -> list[str]:
+def rolled_variables(table: ScoreTable) -> list[str]:
     """Those with readings at every step of the rollouts."""
     rolled = [lead for lead in table.leads if lead.rolled]
     return [
@@ -87,7 +87,7 @@ def rolled_variables(table: Table) -> list[str]:
     ]
 
 
-def call_of(table: Table, lead: Lead, variable: str, region: str | None = None) -> Call | None:
+def call_of(table: ScoreTable, lead: Lead, variable: str, region: str | None = None) -> Call | None:
     """Who wins in the region that decides, or in another; None where no reading of the variable was held out."""
     region = region or main_region(table, lead, variable)
     at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "region": region, "rolled": lead.rolled}
@@ -110,7 +110,7 @@ def call_of(table: Table, lead: Lead, variable: str, region: str | None = None) 
     )
 
 
-def main_region(table: Table, lead: Lead, variable: str) -> str:
+def main_region(table: ScoreTable, lead: Lead, variable: str) -> str:
     """The region that decides at this lead; all readings where it has none of this variable."""
     return lead.main if table.select(variable=variable, lead=lead.lead, region=lead.main, rolled=lead.rolled) else "all"
 
@@ -168,7 +168,7 @@ def _intervals(kinds: set[str]) -> str:
     return f"Its 90 % intervals are {' and '.join(said)}."
 
 
-def _worth(table: Table, lead: Lead, call: Call) -> list[str]:
+def _worth(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
     where = _where(table, lead, call.variable)
     sentences = [f"{where}: {_comparison(table, call)}"]
     for region in ("held_sensors", "held_blocks"):
@@ -178,7 +178,7 @@ def _worth(table: Table, lead: Lead, call: Call) -> list[str]:
     return sentences
 
 
-def _comparison(table: Table, call: Call) -> str:
+def _comparison(table: ScoreTable, call: Call) -> str:
     units, own, crps = table.variables[call.variable], call.own.model, call.own["crps"].mean
     if call.best is None or call.gap is None:
         return f"{own} has a CRPS of {amount(crps, units)}; no rival was drawn to compare it with."
@@ -206,7 +206,7 @@ def _comparison(table: Table, call: Call) -> str:
     )
 
 
-def _honest(table: Table, lead: Lead, call: Call) -> str:
+def _honest(table: ScoreTable, lead: Lead, call: Call) -> str:
     where, coverage = _where(table, lead, call.variable), call.own["coverage_90"]
     if coverage is None:
         return f"{where}: {call.own.members} member(s) span no 90 % interval; draw 19 or more to judge them."
@@ -229,7 +229,7 @@ def _honest(table: Table, lead: Lead, call: Call) -> str:
     )
 
 
-def outliers(table: Table, lead: Lead, call: Call) -> list[str]:
+def outliers(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
     """Regions, distances and hours whose coverage is clearly not 90 %, beside the region that the call is about."""
     at: dict[str, Any] = {"model": call.own.model, "variable": call.variable, "lead": lead.lead, "rolled": lead.rolled}
     words = [
@@ -255,7 +255,7 @@ def _clearly_off(score: Score) -> str:
     return "" if coverage.has_bar and coverage.low <= NOMINAL <= coverage.high else honesty(coverage.mean)
 
 
-def _reach(table: Table, bins: Sequence[Score], first: int, last: int) -> str:
+def _reach(table: ScoreTable, bins: Sequence[Score], first: int, last: int) -> str:
     """Bins of distance from the first to the last, in words."""
     low, high = bins[first].bin, bins[last].bin
     assert low is not None
@@ -268,7 +268,7 @@ def _hour(score: Score) -> int:
     return int(score.bin.low)
 
 
-def _untaught(table: Table) -> list[str]:
+def _untaught(table: ScoreTable) -> list[str]:
     sentences, about = [], table.about["map"]
     if not table.about["run"]["trained_on_this_store"]:
         sentences.append("The run was trained on other pairs than these: whether it has seen them is not known.")
@@ -286,7 +286,7 @@ def _untaught(table: Table) -> list[str]:
     return sentences
 
 
-def _caution(table: Table, lead: Lead, variable: str) -> list[str]:
+def _caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
     where, unit = _where(table, lead, variable), table.about["distance_units"]
     at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "rolled": lead.rolled}
     sentences = []
@@ -312,6 +312,6 @@ def _caution(table: Table, lead: Lead, variable: str) -> list[str]:
     return sentences
 
 
-def _where(table: Table, lead: Lead, variable: str) -> str:
+def _where(table: ScoreTable, lead: Lead, variable: str) -> str:
     ahead = lead.ahead[:1].upper() + lead.ahead[1:]
     return ahead if len(table.variables) == 1 else f"{variable}, {lead.ahead}"

@@ -87,7 +87,7 @@ Row = TypeVar("Row", Score, Comparison)
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """All scores of an evaluation; `about` is plain JSON that says where they come from."""
 
     variables: Mapping[str, str]  # name -> unit
@@ -95,6 +95,17 @@ class Table:
     scores: tuple[Score, ...]
     comparisons: tuple[Comparison, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def join(cls, tables: Sequence[ScoreTable], about: Mapping[str, Any] | None = None) -> ScoreTable:
+        """One table of several of the same variables, and more to say about them."""
+        return cls(
+            tables[0].variables,
+            tuple(lead for table in tables for lead in table.leads),
+            tuple(score for table in tables for score in table.scores),
+            tuple(comparison for table in tables for comparison in table.comparisons),
+            {**tables[0].about, **(about or {})},
+        )
 
     def select(
         self,
@@ -152,7 +163,7 @@ class Table:
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Table:
+    def from_json(cls, document: Mapping[str, Any]) -> ScoreTable:
         """The table that `to_json` wrote."""
         try:
             return cls(

@@ -14,15 +14,14 @@ import numpy as np
 from ...report.verdict import Verdict
 from ...report.words import REGIONS, distance_label, percent
 from ...scores.estimate import Estimate
-from ...scores.table import Score
-from ...scores.table import Table as Scores
+from ...scores.table import Score, ScoreTable
 from ..cell import Result
 from ..text import Table
 
 KEPT = {"crps": "crps", "mae": "mae", "spread_skill": "spread_skill", "coverage": "coverage_90"}  # of a region
 
 
-def in_brief(table: Scores, verdict: Verdict | None = None) -> Result:
+def in_brief(table: ScoreTable, verdict: Verdict | None = None) -> Result:
     """What is stored of a judgement: of the first variable, the scores that tables show."""
     variable = next(iter(table.variables))
     leads, steps = [], []

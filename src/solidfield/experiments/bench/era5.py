@@ -9,7 +9,7 @@ is rolled forward and judged at the targets of the later hours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,9 +22,9 @@ from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
 from ...report.ensembles import contenders, draw_targets
 from ...report.rollouts import judge_rollouts
-from ...report.scoring import judge, lead_of
-from ...report.targets import choose_examples, lengths, truth_targets
-from ...scores.table import Comparison, Lead, Score, Table
+from ...report.scoring import judge
+from ...report.targets import choose_examples, truth_targets
+from ...scores.table import ScoreTable
 from ...training.record import RunRecord
 from ..cell import Cell, Experiment, Note, Result
 from ..datasets.era5 import CREDIT, dense_era5, era5_pairs
@@ -58,7 +58,7 @@ class Era5Cell(RealCell):
         everyone, truth = contenders(runs[0], store, self.rivals, runs[1:]), Dense(dense_era5(data))
         if truth.grid.shape != store.grid.shape:
             raise SolidError(f"{data} holds another grid than {store.path} was made of; choose another --work")
-        leads, scores, comparisons = list[Lead](), list[Score](), list[Comparison]()
+        tables = []
         for lead in store.leads:
             targets = truth_targets(store, choose_examples(store, lead, self.scenes), truth)
             drawn = {}
@@ -67,14 +67,12 @@ class Era5Cell(RealCell):
                     note(f"{one.name}, lead {lead}", place, len(everyone))
                 drawn[one.name] = draw_targets(one, store, [targets], self.members, self.seed).members[0]
             found = judge(targets, drawn, store, (float(targets.values.std()),))
-            leads.append(lead_of(targets, store, len(targets.examples)))
-            scores += [score for score in found[0] if score.bin is not None or score.region in KEPT]
-            comparisons += [gap for gap in found[1] if gap.region in KEPT]
+            scores = tuple(score for score in found.scores if score.bin is not None or score.region in KEPT)
+            gaps = tuple(gap for gap in found.comparisons if gap.region in KEPT)
+            tables.append(replace(found, scores=scores, comparisons=gaps))
         std = Scaling.fit(store, store.split("train")).physical_std
         rolled = judge_rollouts(everyone, runs[0], store, self.steps, std, self.members, self.scenes, self.seed, note)
-        about = {"distance_units": lengths(store.grid)[1], "memory": runs[0].model.memory}
-        variables = dict(zip(store.variables, store.units, strict=True))
-        return in_brief(Table(variables, (*leads, *rolled[0]), (*scores, *rolled[1]), tuple(comparisons), about))
+        return in_brief(ScoreTable.join([*tables, rolled], {"memory": runs[0].model.memory}))
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ RANKS = 10  # bins of the rank histogram
 def judged(store: PairStore, targets: Targets, ensemble: np.ndarray) -> list[Score]:  # (K, N, C, H, W)
     """The scores of the first variable."""
     std = Scaling.fit(store, store.split("train")).physical_std
-    found, _ = judge(targets, {"ensemble": targets.take(ensemble)[1]}, store, std)
-    return [score for score in found if score.variable == store.variables[0]]
+    found = judge(targets, {"ensemble": targets.take(ensemble)[1]}, store, std)
+    return [score for score in found.scores if score.variable == store.variables[0]]
 
 
 def scores(store: PairStore, targets: Targets, ensemble: np.ndarray) -> dict[str, Any]:  # (K, N, C, H, W)
