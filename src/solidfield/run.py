@@ -233,7 +233,7 @@ class Run(RunRecord):
         SolidError
             If there is no frame after the first and no step beyond it, or the first holds no reading.
         """
-        given, times, notes = self._frames(frames, say)
+        given, times, notes = frames_for(self, frames, say)
         first, last = stretch(given, since, until, self.zone)
         walk = round((given.seconds[last] - given.seconds[first]) / given.every) + steps
         if walk < 1:
@@ -320,12 +320,6 @@ class Run(RunRecord):
             report.write_report(findings, out, command, above)
         return findings
 
-    def _frames(self, frames: FramesLike, say: Say | None) -> tuple[Any, np.ndarray, str]:  # frames, times, notes
-        if not isinstance(frames, xr.Dataset | xr.DataArray | np.ndarray):
-            frames = read_new(self, frames, say)
-        notes = frames.attrs.get("notes", "") if isinstance(frames, xr.Dataset) else ""
-        return *frames_for(self, frames), notes
-
     def _predict(
         self,
         frames: FramesLike,
@@ -336,7 +330,7 @@ class Run(RunRecord):
         say: Say | None,
         **options: Any,
     ) -> xr.Dataset:
-        given, times, notes = self._frames(frames, say)
+        given, times, notes = frames_for(self, frames, say)
         rows = choose_rows(given, times, at, self.zone)
         source, later = query(self, given, rows, lead, steps, dynamic)
         return predict(self, source, times[rows], steps=steps, later=later, notes=notes, **options)

@@ -33,13 +33,16 @@ Fields = Callable[[np.ndarray], np.ndarray]  # (N,) seconds -> (N, G, H, W) dyna
 
 
 def frames_for(
-    run: RunRecord, frames: xr.Dataset | xr.DataArray | np.ndarray
-) -> tuple[Frames, np.ndarray]:  # and the times to label maps with
-    """What the user gave, on the run's grid: an xarray object with instants, or plain (time, C, H, W)."""
+    run: RunRecord, frames: FramesLike, say: Say | None = None
+) -> tuple[Frames, np.ndarray, str]:  # and the times to label maps with, and what was said of the readings
+    """What the user gave, on the run's grid: readings, an xarray object with instants, or plain (time, C, H, W)."""
+    if not isinstance(frames, xr.Dataset | xr.DataArray | np.ndarray):
+        frames = read_new(run, frames, say)
+    notes = str(frames.attrs.get("notes", "")) if isinstance(frames, xr.Dataset) else ""
     if isinstance(frames, xr.Dataset) or _has_instants(frames):
         given = as_frames(frames, run.variables if isinstance(frames, xr.Dataset) else None, run.step)
         _check_grid(given, run)
-        return replace(given, values=np.where(_domain(run), given.values, np.float32(np.nan))), given.times
+        return replace(given, values=np.where(run.grid.inside, given.values, np.float32(np.nan))), given.times, notes
     if run.recipe is not None and run.recipe.needs_time:
         raise SolidError(
             f"the run {run.path} knows the calendar or the past, so its frames need times; give an xarray object "
@@ -61,7 +64,7 @@ def frames_for(
     if isinstance(frames, xr.DataArray) and "time" in frames.coords:
         times = np.atleast_1d(frames["time"].values)
     # Frames without instants follow one another: a second apart will do, since nothing looks at the clock.
-    return Frames(values, from_seconds(count), run.grid, run.variables, run.units, every=1.0), times
+    return Frames(values, from_seconds(count), run.grid, run.variables, run.units, every=1.0), times, notes
 
 
 def read_new(run: RunRecord, readings: Readings, say: Say | None = None, **options: Any) -> xr.Dataset:
@@ -108,10 +111,6 @@ def _has_instants(frames: xr.DataArray | np.ndarray) -> TypeGuard[xr.DataArray]:
     )
 
 
-def _domain(run: RunRecord) -> np.ndarray:  # (H, W) bool
-    return run.grid.inside
-
-
 def _check_grid(frames: Frames, run: RunRecord) -> None:
     same = frames.grid.shape == run.grid.shape and all(
         np.allclose(given, known, rtol=0, atol=0.01 * step)
@@ -136,6 +135,8 @@ def choose_rows(
 ) -> np.ndarray:  # (N,)
     """Which frames to start from. A clock ticks on without readings: of all frames, those without are left out."""
     filled = np.isfinite(frames.values).any((1, 2, 3))
+    if not filled.any():
+        raise SolidError("the frames hold no reading at all; give some that do")
     if at is None:
         return _filled(np.arange(len(times)) if times.dtype.kind != "M" else np.flatnonzero(filled), filled)
     if _is_last(at):
@@ -176,7 +177,8 @@ def stretch(
     filled = np.isfinite(frames.values).any((1, 2, 3))
     last = len(filled) - 1
     if until is not None:
-        last = int(np.flatnonzero(filled)[-1] if _is_last(until) else rows_of(frames, until, zone)[0])
+        ends = choose_rows(frames, frames.times, until, zone) if _is_last(until) else rows_of(frames, until, zone)
+        last = int(ends[0])
     if since is None:
         return 0, last
     if not isinstance(since, int):

@@ -56,7 +56,11 @@ def predict(
     if len(leads) != 1:
         raise SolidError(f"queries ask for leads {leads.tolist()}; predict one lead at a time")
     _check_lead(run, float(leads[0]))
-    _check_readings(run, (source, *later))
+    if not all(torch.isfinite(run.scaling.standardise(query).values).all() for query in (source, *later)):
+        raise SolidError(
+            f"a reading has no logarithm, and {run.path} was trained on logarithms of {', '.join(run.variables)}; "
+            "leave out readings that are not positive"
+        )
     options: dict[str, Any] = {
         "steps": steps,
         "later": later,
@@ -213,15 +217,6 @@ def _last_frame(store: PairStore, steps: int) -> int:
     """A rollout is scored where truth goes on, so its scenes begin early enough."""
     stride = 2 if store.epoch is None else 1  # simulated pairs step over every second frame
     return int(store.columns["frame_target"].max()) - stride * (steps - 1)
-
-
-def _check_readings(run: RunRecord, sources: Sequence[Source]) -> None:
-    for source in sources:
-        if not torch.isfinite(run.scaling.standardise(source).values).all():
-            raise SolidError(
-                f"a reading has no logarithm, and {run.path} was trained on logarithms of {', '.join(run.variables)}; "
-                "leave out readings that are not positive"
-            )
 
 
 def _check_lead(run: RunRecord, lead: float) -> None:

@@ -208,7 +208,7 @@ def _by_run(
         raise SolidError(f"the run {folder} was not trained to reconstruct (lead 0); train with it, or use kriging")
     if given.variables[0] not in run.variables:
         raise SolidError(f"the run {folder} predicts {', '.join(run.variables)}, not '{given.variables[0]}'")
-    whole, _ = frames_for(run, frames)
+    whole, *_ = frames_for(run, frames)
     channel = run.variables.index(given.variables[0])
     mean, std = np.full((2, *panel.value.shape), np.nan)
     for s, (row, column) in enumerate(panel.site):
