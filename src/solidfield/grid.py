@@ -24,6 +24,30 @@ Bounds = tuple[float, float, float, float]  # south, west, north, east
 class Grid:
     """A regular grid of H x W cells.
 
+    Parameters
+    ----------
+    shape : tuple of int
+        (H, W), rows and columns.
+    spacing : tuple of float
+        Size of a cell along (y, x), in `units`. Default 1.
+    origin : tuple of float
+        Coordinate of the centre of cell (0, 0). Default 0.
+    periodic : tuple of bool
+        Does the axis wrap around? Default: neither does.
+    axes : tuple of str
+        Names of the axes: ("y", "x"), the default, or ("lat", "lon").
+    units : str
+        Of the coordinates.
+    domain : array (H, W) of bool, optional
+        True for a cell that counts. Default: all do.
+
+    Raises
+    ------
+    SolidError
+        If an axis is empty, a spacing is not positive, or the domain has another shape.
+
+    Examples
+    --------
     >>> Grid.box(4, 4, side=2.0).x
     array([0. , 0.5, 1. , 1.5])
     """

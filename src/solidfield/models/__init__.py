@@ -42,6 +42,7 @@ THE_NINE = (
 MODERN = (UNetMixture,)
 SIMPLE = (Kriging, RadialBasis, InverseDistance, Nearest, Persistence, Climatology)
 
+# Every model by name: class attributes say its family, reference and sizes; `build` makes one.
 MODELS: dict[str, type[Forecaster]] = {model.name: model for model in (*OURS, *THE_NINE, *MODERN, *SIMPLE)}
 
 SIZES = ("smoke", "laptop", "paper", "paper-large")
@@ -54,7 +55,34 @@ def model_class(name: str) -> type[Forecaster]:
 
 
 def build(name: str, spec: Spec, options: dict[str, Any] | None = None) -> Forecaster:
-    """Make a model for this grid and these variables; `options["size"]` picks a row of the model's size table."""
+    """Make a model by name for this grid and these variables.
+
+    Parameters
+    ----------
+    name : str
+        One of `MODELS`, such as "solid", "unet" or "kriging".
+    spec : Spec
+        The data it is made for; `PairStore.spec()` gives it.
+    options : dict, optional
+        `size` ("smoke", "laptop", "paper"; default "laptop") picks a row of the model's size table; all others are the
+        model's own and override that row.
+
+    Returns
+    -------
+    Forecaster
+        With random weights, from torch's generator; untrained.
+
+    Raises
+    ------
+    SolidError
+        If the model, its size or an option is unknown; the known ones are named.
+
+    Examples
+    --------
+    >>> from solidfield.grid import Grid
+    >>> build("unet", Spec(Grid((16, 16))), {"size": "smoke", "mask_channel": True}).label()
+    'unet, mask channel on'
+    """
     model = model_class(name)
     chosen = dict(options or {})
     size = chosen.pop("size", "laptop")

@@ -34,7 +34,34 @@ SLACK = 1.0  # seconds by which an age may exceed the window: what a float32 wei
 
 @dataclass(frozen=True)
 class Covariates:
-    """Which channels to make; each kind can be left out."""
+    """What a model is told beside readings; each kind can be left out.
+
+    Parameters
+    ----------
+    calendar : tuple of str
+        Among "hour", "weekday" and "season", at the target's time. Default: the first two; "season" is for records of a
+        year or more.
+    timezone : str, optional
+        Of the calendar, such as "Asia/Kolkata". Default: as the frames say, else UTC.
+    history : float
+        Hours to look back for the last reading of each cell; 0: none. Default 24.
+    fade : float
+        Hours after which such a reading weighs 1/e. Default 6.
+    static : Dataset, optional
+        Fields that stay, such as elevation, by (y, x); interpolated to the cells.
+    dynamic : Dataset, optional
+        Fields that change, such as wind, by (time, y, x).
+
+    Raises
+    ------
+    SolidError
+        If the calendar has no such entry, or hours are negative.
+
+    Examples
+    --------
+    >>> Covariates(calendar=("hour",), history=0.0).calendar
+    ('hour',)
+    """
 
     calendar: tuple[str, ...] = ("hour", "weekday")  # "season" is for records of a year or more
     timezone: str | None = None  # of the calendar; None: as the frames say, else UTC

@@ -136,7 +136,52 @@ def frame_pairs(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,  # (frames done, all)
 ) -> PairStore:
-    """Split, pair and write sparse frames as a pair store with covariates."""
+    """Split, pair and write sparse frames as a pair store with covariates.
+
+    Parameters
+    ----------
+    data : Dataset, DataArray or Frames
+        Variables by (time, y, x), NaN where nothing was read, as `read_frames` gives them.
+    path : str or Path
+        Where the store is written.
+    leads : sequence of int
+        Steps ahead, one step being the time between frames: 0 reconstructs. Default (0, 1).
+    holdout : Holdout, optional
+        What validates and tests. Default: `Holdout()`, every fifth day tests.
+    covariates : Covariates, optional
+        What is told beside readings. Default: `Covariates()`, the calendar and a day of history.
+    variables : sequence of str, optional
+        Which of them. Default: all.
+    transform : str or dict
+        "log" or "none", for all variables or by name. Default "none".
+    offset : float or dict
+        Of the logarithm log(x + offset), in the variable's unit. Default 0.
+    hide : float
+        Share of a frame's cells that becomes the target at lead 0. Default 0.2.
+    seed : int
+        Of what is hidden.
+    progress : callable, optional
+        Called with (frames done, all).
+
+    Returns
+    -------
+    PairStore
+
+    Raises
+    ------
+    SolidError
+        If leads or shares make no sense, or nothing is left to train on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> times = np.datetime64("2023-01-01", "ns") + np.arange(240) * np.timedelta64(1, "h")
+    >>> values = np.random.default_rng(0).random((240, 3, 4))
+    >>> pm = xr.DataArray(values, {"time": times, "y": range(3), "x": range(4)}, name="pm")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     frame_pairs(pm, f"{folder}/pairs", leads=(1,)).attributes["splits"]["test"]
+    48
+    """
     frames = data if isinstance(data, Frames) else as_frames(data, variables)
     leads = tuple(sorted(set(leads)))
     if not leads or leads[0] < 0:
@@ -156,7 +201,7 @@ def frame_pairs(
     offsets = [offset.get(n, 0.0) if isinstance(offset, Mapping) else float(offset) for n in frames.variables]
     readings = _scaling(frames, seen, free & train[:, None, None, None], transforms, offsets)
     recipe, static = fit_recipe(chosen, frames.grid, frames.timezone, frames.times[train], frames.variables, readings)
-    moving = _moving(frames, recipe, chosen.dynamic, free, np.array([RANK[letter] for letter in splits]))
+    moving = _moving(frames, recipe, chosen.dynamic, free, np.array([RANK[split] for split in splits]))
     channels = Channels(recipe.as_dict(), static, recipe.clock(frames.times), moving, recipe.counts)
     return write_pairs(
         path,

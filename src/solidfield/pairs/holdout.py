@@ -25,7 +25,39 @@ RANK = {"train": 0, "validation": 1, "test": 2}  # what a split may look back on
 
 @dataclass(frozen=True)
 class Holdout:
-    """
+    """What is kept aside to validate and to test: days, sensors, blocks of the map.
+
+    Parameters
+    ----------
+    days : int
+        Every so many days one tests; 0: none. Default 5.
+    day_offset : int
+        Which of them: day n since 2023-01-01 where n mod `days` is this. Default 4.
+    validation_days, validation_offset : int
+        The same for validation, on days that do not test. Default 10 and 2.
+    hours : float
+        Length of a "day"; a record of few days is cut finer. Default 24.
+    timezone : str, optional
+        Where a day begins at midnight. Default: as the frames say, else UTC.
+    sensors : float
+        Share of the cells with readings held for ever: targets of test pairs only. Default 0.
+    blocks : float
+        Share of the map held for ever, in blocks that hold readings. Default 0.
+    block : int
+        Side of a block in cells. Default 3.
+    calibration : float
+        Share of the cells with readings that only validation targets show: they tell how wide a law must be where
+        nothing was ever read. Default 0.
+    seed : int
+        Of the choice of cells.
+
+    Raises
+    ------
+    SolidError
+        If a share is not in [0, 1), or every day would be held.
+
+    Examples
+    --------
     >>> Holdout(days=2, day_offset=1, validation_days=0).splits(np.array(["2023-01-01", "2023-01-02"], "M8[ns]"))
     array(['train', 'test'], dtype='<U10')
     """

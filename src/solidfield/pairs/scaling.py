@@ -26,7 +26,25 @@ TRANSFORMS = ("none", "log")
 
 @dataclass(frozen=True)
 class Scaling:
-    """Mean and standard deviation of every transformed variable; those without a transform are in physical units."""
+    """Physical units to standard ones and back, by the statistics of training readings.
+
+    Parameters
+    ----------
+    mean, std : tuple of float
+        (C,) of each variable, after its transform.
+    transforms : tuple of str
+        (C,) "none" or "log". Default: none at all.
+    offsets : tuple of float
+        (C,) of the logarithms log(x + offset), physical units.
+    physical : tuple of float
+        (C,) standard deviations of the untransformed readings. Default: `std` itself.
+
+    Examples
+    --------
+    >>> scaling = Scaling(mean=(10.0,), std=(2.0,))
+    >>> scaling.restore(torch.ones(1, 1, 1)).item()
+    12.0
+    """
 
     mean: tuple[float, ...]  # (C,)
     std: tuple[float, ...]  # (C,)

@@ -92,7 +92,59 @@ def write_pairs(
 ) -> PairStore:
     """Write examples at constant memory as they come; the store appears under its name only when complete.
 
-    An example without any reading on one of its sides is dropped and counted.
+    An example without any reading on one of its sides is dropped and counted. Most users call `frame_pairs` (readings)
+    or `observe` (simulated truth), which call this.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where; a pair store that is there is replaced, anything else refused.
+    grid : Grid
+        The cells.
+    variables : sequence of str
+        (C,) names.
+    examples : iterable of Example
+        Sources and targets as lists of readings.
+    units : sequence of str, optional
+        (C,) of the variables.
+    step : float
+        Time between source and target at lead 1: seconds, or a simulation's own.
+    shifts : tuple of int
+        Cells along (y, x) after which the world repeats itself; 0: it does not.
+    obs_std : float
+        Standard deviation of an error of reading, physical units.
+    scenario, world : dict, optional
+        How it was measured and simulated, kept as they are.
+    leaks : bool
+        Examples hold dense truth, for a model run as oracle.
+    transforms, offsets : sequence, optional
+        (C,) "none" or "log", and the offsets of the logarithms, for the scaling.
+    epoch : str, optional
+        The zero of times that are instants. Default: a simulation's own clock.
+    clock : dict, optional
+        How readings fell into frames, for new ones.
+    held : dict of arrays, optional
+        (H, W) bool: `held_sensors`, `held_blocks`, `calibration_cells`.
+    channels : Channels, optional
+        What is known at every cell.
+
+    Returns
+    -------
+    PairStore
+
+    Raises
+    ------
+    SolidError
+        If no example has both sides, or a reading is not finite, off the grid or given twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> one = Example(np.array([0]), np.array([1.5]), np.array([3]), np.array([2.5]), 1, "train", 0.0, 1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_pairs(f"{folder}/pairs", Grid((2, 2)), ["u"], [one]).batch([0]).target.values[0, 0]
+    tensor([[0.0000, 0.0000],
+            [0.0000, 2.5000]])
     """
     path = Path(path)
     with appearing(path, KIND) as group:
@@ -196,14 +248,57 @@ def is_pairs(path: str | Path) -> bool:
 
 
 def open_pairs(path: str | Path, share: float = 1.0) -> PairStore:
-    """Open a pair store and load its readings into memory, 8 bytes a reading."""
+    """Open a pair store and load its readings into memory, 8 bytes a reading.
+
+    Parameters
+    ----------
+    path : str or Path
+        Of a store that `frame_pairs`, `observe` or `write_pairs` wrote.
+    share : float
+        Of the training trajectories, the first; to see what would be learned from less. Default 1.
+
+    Returns
+    -------
+    PairStore
+
+    Raises
+    ------
+    SolidError
+        If there is no pair store, or it is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> one = Example(np.array([0]), np.array([1.5]), np.array([3]), np.array([2.5]), 1, "train", 0.0, 1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_pairs(f"{folder}/pairs", Grid((2, 2)), ["u"], [one])
+    ...     open_pairs(f"{folder}/pairs").variables
+    ('u',)
+    """
     store = PairStore(Path(path), share)
     store.load()
     return store
 
 
 class PairStore:
-    """Sparse pairs, in memory from the first use on (dense fields of a leaking store only if asked for)."""
+    """Sparse pairs, in memory from the first use on (dense fields of a leaking store only if asked for).
+
+    Parameters
+    ----------
+    path : Path
+        Of the store; `open_pairs` takes a string, too, and loads the readings at once.
+    share : float
+        Of the training trajectories, the first. Default 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> one = Example(np.array([0]), np.array([1.5]), np.array([3]), np.array([2.5]), 1, "train", 0.0, 1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = write_pairs(f"{folder}/pairs", Grid((2, 2)), ["u"], [one])
+    ...     len(store), store.split("train"), store.batch([0]).source.mask.sum().item()
+    (1, array([0]), 1)
+    """
 
     def __init__(
         self,

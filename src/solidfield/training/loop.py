@@ -106,7 +106,50 @@ def train(
     """Train into a new run folder, or resume one to its end.
 
     A store without validation examples is trained to the last step and the last averaged weights are kept; to
-    ask for `patience` as well is an error.
+    ask for `patience` as well is an error. `fit` does all this from a file of readings.
+
+    Parameters
+    ----------
+    model : Forecaster
+        Of `build`, made for `store.spec()`.
+    store : PairStore
+        The pairs; nothing else is opened.
+    run : str or Path
+        The folder of the run, which must be new unless `resume`.
+    config : TrainConfig
+        Steps or minutes, batch, learning rate, seed and so on: `load_config(...).train`.
+    options : dict, optional
+        Those the model was built with, so that the run can build it again.
+    scaling : Scaling, optional
+        Default: fitted to the training readings.
+    resume : bool
+        Go on where an interrupted run stopped. Default False.
+    report : callable, optional
+        Called with a `Progress` after every step.
+    ready : bool
+        The model comes prepared (`Forecaster.prepare`). Default False.
+    reading : dict, optional
+        How the readings were read, for the record of the run.
+
+    Returns
+    -------
+    TrainResult
+        Path, steps, why it stopped, the best validation CRPS (standardised), seconds.
+
+    Raises
+    ------
+    SolidError
+        If model and store do not fit, or the folder holds another run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from solidfield import build, gaussian_world, load_config, observe, scenario, write_truth
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     truth = write_truth(gaussian_world(cells=8, frames=5), f"{folder}/truth", trajectories=10)
+    ...     store = observe(truth, f"{folder}/pairs", scenario("random-40-instance"), validation=0.1)
+    ...     train(build("persistence", store.spec()), store, f"{folder}/run", load_config("smoke").train).stopped
+    'fitted'
     """
     run = Path(run)
     _check(model, store, config)

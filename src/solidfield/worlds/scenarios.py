@@ -48,6 +48,7 @@ class Scenario:
     overlap: float = 0.0
 
 
+# The paper's twelve: pattern (random density in percent, or number of blocks) x regime, by name.
 PAPER_SCENARIOS: dict[str, Scenario] = {
     f"{pattern}-{label}-{regime}": Scenario(pattern, amount, regime)
     for pattern, amounts in (
