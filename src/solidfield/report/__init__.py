@@ -9,6 +9,4 @@ from .ensembles import RIVALS
 from .findings import Findings, evaluate_run, own_pairs
 from .write import refuse_report, write_report
 
-judge_run = evaluate_run  # its name until all callers have moved
-
-__all__ = ["RIVALS", "Findings", "evaluate_run", "judge_run", "own_pairs", "refuse_report", "write_report"]
+__all__ = ["RIVALS", "Findings", "evaluate_run", "own_pairs", "refuse_report", "write_report"]
