@@ -97,7 +97,7 @@ class Coin(Cell):
     def words(self):
         return (f"{self.throws} throws",)
 
-    def measure(self, place, note=None):
+    def measure(self, place, progress=None):
         if self.throws < 0:
             raise SolidError("a coin cannot be thrown back")
         with open(place.work / "log", "a") as log:

@@ -17,11 +17,12 @@ import xarray as xr
 import solidfield.disk
 import tiny
 from solidfield.disk import atomic, digest, read_json, refuse_existing, replace, save_dataset, write_json
+from solidfield.engine import Progress
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.pairs.store import PairStore
 from solidfield.training.checkpoint import State, checkpoints, load_state, save_state
-from solidfield.training.loop import Progress, train
+from solidfield.training.loop import train
 from solidfield.training.record import RunRecord
 from solidfield.worlds.scenarios import Scenario
 
@@ -30,19 +31,19 @@ class Stop(Exception):
     pass
 
 
-def stop_after(steps: int) -> Callable[[Progress], None]:
+def stop_after(steps: int) -> Progress:
     """A display that breaks training off, as an interrupt would."""
 
-    def report(progress: Progress) -> None:
-        if progress.step == steps:
+    def stop(what: str, done: int, total: int | None) -> None:
+        if done == steps:
             raise Stop
 
-    return report
+    return stop
 
 
 def broken_off(store: PairStore, run: Path, steps: int = 10) -> None:
     with pytest.raises(Stop):
-        train(tiny.Tiny(tiny.spec_of(store)), store, run, tiny.tiny_config(), report=stop_after(steps))
+        train(tiny.Tiny(tiny.spec_of(store)), store, run, tiny.tiny_config(), progress=stop_after(steps))
 
 
 def finished(store: PairStore, run: Path, resume: bool = False) -> bytes:

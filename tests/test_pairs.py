@@ -389,5 +389,5 @@ def test_written_readings_are_checked(tmp_path):
 
 def test_progress_counts_trajectories(tmp_path):
     calls = []
-    observe(FakeTruth(), tmp_path / "pairs", SCENARIO, progress=lambda done, total: calls.append((done, total)))
+    observe(FakeTruth(), tmp_path / "pairs", SCENARIO, progress=lambda what, done, total: calls.append((done, total)))
     assert calls == [(n + 1, 10) for n in range(10)]

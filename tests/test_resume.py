@@ -42,8 +42,8 @@ def start(run, last):  # a process of its own, which waits to be killed once it 
         try:
             store = open_pairs(pairs)
             model = tiny.Tiny(tiny.spec_of(store))
-            wait = lambda progress: time.sleep(60 if progress.step > last else 0)
-            train(model, store, run, config, resume=(run / "run.json").exists(), report=wait)
+            wait = lambda what, done, total: time.sleep(60 if done > last else 0)
+            train(model, store, run, config, resume=(run / "run.json").exists(), progress=wait)
         except BaseException as error:
             print(repr(error), file=sys.stderr, flush=True)
             os._exit(1)
@@ -111,11 +111,11 @@ def test_a_folder_that_another_process_trains_in_is_left_alone(run: Path, store:
     class Cut(Exception):
         pass
 
-    def cut(progress) -> None:
+    def cut(*_: object) -> None:
         raise Cut
 
     with pytest.raises(Cut):
-        train(tiny.Tiny(tiny.spec_of(store)), store, run, config, report=cut)
+        train(tiny.Tiny(tiny.spec_of(store)), store, run, config, progress=cut)
     # A lock belongs to an opening of the folder: another one in this process is as good as another process.
     with only_writer(run), pytest.raises(SolidError, match=f"another process is training in {run}"):
         train(tiny.Tiny(tiny.spec_of(store)), store, run, config, resume=True)

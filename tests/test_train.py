@@ -24,7 +24,7 @@ from solidfield.pairs.store import PairStore
 from solidfield.training.batches import batch_of_step, rows_of_step
 from solidfield.training.budget import LEAST, SKIP, Budget
 from solidfield.training.checkpoint import load_state
-from solidfield.training.loop import Progress, train
+from solidfield.training.loop import train
 from solidfield.training.optimise import learning_rate, update_average
 from solidfield.training.record import RunRecord
 
@@ -245,12 +245,11 @@ def test_impossible_settings_are_named(store: PairStore, run: Path) -> None:
 
 
 def test_progress_is_told_after_every_step(store: PairStore, run: Path) -> None:
-    told: list[Progress] = []
-    train(tiny.Tiny(tiny.spec_of(store)), store, run, tiny.tiny_config(), report=told.append)
-    assert [p.step for p in told] == list(range(1, 13))
-    assert all(p.total == 12 and p.speed > 0 and math.isfinite(p.loss) for p in told)
-    assert told[-1].seconds_left == 0
-    assert [p.crps is None for p in told] == [True] * 3 + [False] * 9
+    told: list[tuple[str, int, int | None]] = []
+    train(tiny.Tiny(tiny.spec_of(store)), store, run, tiny.tiny_config(), progress=lambda *heard: told.append(heard))
+    assert [(done, total) for _, done, total in told] == [(step, 12) for step in range(1, 13)]
+    assert all(math.isfinite(float(what.split()[1])) for what, _, _ in told)  # loss 0.123 ...
+    assert ["validation CRPS" in what for what, _, _ in told] == [False] * 3 + [True] * 9
 
 
 def test_a_budget_of_minutes_becomes_a_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +275,7 @@ def test_the_number_of_steps_is_fixed_once_and_the_cosine_ends_there(store: Pair
     config = tiny.tiny_config(minutes=0.02, lr=0.01)
     totals: list[int | None] = []
     model = tiny.Tiny(tiny.spec_of(store))
-    result = train(model, store, run, config, report=lambda progress: totals.append(progress.total))
+    result = train(model, store, run, config, progress=lambda what, done, total: totals.append(total))
     assert len({total for total in totals if total is not None}) == 1
     assert totals[0] is None
     assert totals[-1] == result.steps == RunRecord.open(run).info["total_steps"]

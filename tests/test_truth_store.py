@@ -25,7 +25,7 @@ class Interrupted(Exception):
 
 
 def stop_after(count: int):
-    def progress(done: int, total: int) -> None:
+    def progress(what: str, done: int, total: int | None) -> None:
         if done >= count:
             raise Interrupted
 
@@ -71,7 +71,7 @@ def test_resumption_ends_in_the_same_bits_and_repeats_nothing(tmp_path):
     with pytest.raises(SolidError, match=r"incomplete: 4 of 7 .*resume"):
         open_truth(tmp_path / "t")
     seen: list[tuple[int, int]] = []
-    write_truth(world, tmp_path / "t", 7, chunk=5, progress=lambda *done: seen.append(done))
+    write_truth(world, tmp_path / "t", 7, chunk=5, progress=lambda what, *done: seen.append(done))
     assert calls == list(range(7))
     assert seen == [(4, 7), (6, 7), (7, 7)]
     for one, other in zip(chunk_files(tmp_path / "whole"), chunk_files(tmp_path / "t"), strict=True):

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from .errors import SolidError
 
 I = TypeVar("I")
+Progress = Callable[[str, int, int | None], None]  # what is being done, how much of it, of how much (None: not known)
 ENGINES = ("here", "processes", "dask")
 PATIENCE = 1.0  # seconds between two looks at what is running
 

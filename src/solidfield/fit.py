@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import xarray as xr
 
 from .config import Config, load_config
 from .disk import refuse_existing
+from .engine import Progress
 from .errors import SolidError
 from .forecast import Forecaster
 from .keys import key
@@ -32,7 +33,7 @@ from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.intake import Readings, Say, read_frames, tell
 from .run import Run, load
 from .training.folder import check_reading
-from .training.loop import Progress, train
+from .training.loop import train
 from .training.record import PAIRS
 
 PRESET, MINUTES = "laptop", 10.0  # where neither a preset nor a budget is given for readings
@@ -63,7 +64,7 @@ def fit(
     settings: Sequence[str] = (),
     resume: bool = False,
     say: Say | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
 ) -> Run:
     """Train a model of these readings into the folder `out` and open it.
 
@@ -116,7 +117,7 @@ def fit(
     say : callable, optional
         Is told in words what was assumed and decided. Default: the package's log.
     progress : callable, optional
-        Called with a `Progress` after every step.
+        Called after every step as `progress(what, done, total)`: the loss and speed in words, and how many steps.
 
     Returns
     -------
@@ -189,7 +190,7 @@ def fit(
         config.train,
         config.model.options,
         resume=resume,
-        report=progress,
+        progress=progress,
         reading=None if made else asked,
     )
     return load(out)

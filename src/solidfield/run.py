@@ -7,7 +7,7 @@ that were held out. `solid predict` and `solid evaluate` call these methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from .engine import Progress
 from .errors import SolidError
 from .pairs.store import PairStore, open_pairs
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
@@ -262,7 +263,7 @@ class Run(RunRecord):
         seed: int = 0,
         above: float | None = None,
         command: str = "",
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Findings:
         """Judge the run by readings that were held out, beside rivals; with `out`, write the report.
 

@@ -98,7 +98,7 @@ def _run(experiment: Experiment, every: Sequence[Cell], shared: Shared) -> None:
 
         def report(state: State) -> None:
             left = "" if state.seconds_left is None else f"{state.seconds_left / 60:.0f} min left  "
-            update(state.done, state.total, left + " | ".join(state.running))
+            update(left + " | ".join(state.running), state.done, state.total)
 
         outcome = run_cells(picked, place, shared.results, show.command(), engine, shared.budget, report)
     if (sheet := picked[0].sheet) is not None:

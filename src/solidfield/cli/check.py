@@ -30,7 +30,7 @@ def check(
             dates=date_format,
             units=units,
             refused=refused,
-            progress=lambda rows, fraction: update(round(1000 * fraction), 1000, f"{rows:,} rows"),
+            progress=update,
         )
     if figure is not None:
         from ..plot.readings import check_figure  # figures are slow to import, and most checks draw none

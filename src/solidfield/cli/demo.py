@@ -64,7 +64,7 @@ def demo(
     save_maps(maps, out / "maps.nc")
     with show.progress("evaluating", ", ".join(RIVALS)) as update:
         table = evaluate_maps(maps, store, truth)
-        update(1, 1)
+        update("", 1, 1)
     write_scores(table, maps, store, truth, out)
     print_table(table)
     print()

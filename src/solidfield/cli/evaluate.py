@@ -88,7 +88,7 @@ def _run(
             seed=seed,
             above=above,
             command=shlex.join(_typed(word) for word in words),
-            progress=lambda what, done, total: update(done, total, what),
+            progress=update,
         )
     page, found = out / PAGE, findings.verdict
     if json:
@@ -113,7 +113,7 @@ def _maps(
     dense = open_truth(truth) if truth else None
     with show.progress("evaluating", f"{dataset.sizes['init_time']} scenes", json) as update:
         table = evaluate_maps(dataset, store, dense, rivals)
-        update(1, 1)
+        update("", 1, 1)
     figures = write_scores(table, dataset, store, dense, out)
     if json:
         show.as_json({"scores": str(out / "scores.json"), **table.to_json()})

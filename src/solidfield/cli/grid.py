@@ -63,7 +63,7 @@ def grid(
             refused=refused,
             max_memory=max_memory,
             say=said.append,
-            progress=lambda fraction: update(round(1000 * fraction), 1000),
+            progress=update,
         )
     report = summary(frames, out)
     if json:

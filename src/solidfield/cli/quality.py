@@ -36,7 +36,7 @@ def quality(
             most=most,
             least=least,
             level=level,
-            progress=lambda done, total: update(done, total),
+            progress=update,
         )
     replace(out / "sensors.csv", found.sensors.to_csv(index=False).encode())
     replace(out / "readings.csv", found.readings.to_csv(index=False).encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..disk import replace
+from ..engine import Progress as Told
 from ..errors import SolidError
 
 PresetOption = Annotated[str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")]
@@ -33,8 +34,8 @@ LABEL = 12  # width of the first column, so that the verbs of the demo line up
 
 
 @contextmanager
-def progress(label: str, what: str, quiet: bool = False) -> Iterator[Callable[..., None]]:
-    """A bar on standard error; yields `update(done, total, note="")`."""
+def progress(label: str, what: str, quiet: bool = False) -> Iterator[Told]:
+    """A bar on standard error; yields `update(what, done, total)`."""
     console = Console(stderr=True)
     if not console.is_terminal:
         console.width = 140  # a log file has no edge to wrap at
@@ -44,15 +45,15 @@ def progress(label: str, what: str, quiet: bool = False) -> Iterator[Callable[..
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[what]}"),
         console=console,
         disable=quiet,
     )
     with bar:
-        task = bar.add_task(label, total=None, note="")
+        task = bar.add_task(label, total=None, what="")
 
-        def update(done: int, total: int, note: str = "") -> None:
-            bar.update(task, completed=done, total=total, note=note)
+        def update(what: str, done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total, what=what)
 
         yield update
 

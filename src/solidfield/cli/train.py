@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +9,11 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..fit import fit
 from ..pairs.covariates import Covariates
 from ..pairs.store import is_pairs
-from ..training.loop import Progress
 from . import reading, show
 
 DynamicOption = Annotated[Path | None, typer.Option(help="NetCDF of fields that change (time, y, x): wind.")]
@@ -114,17 +113,16 @@ def train(
         show.line("trained", f"{history_of['steps']:,} steps ({history_of['stopped']}){score}; run folder {out}")
 
 
-def training_bar(stack: ExitStack, out: Path, quiet: bool = False) -> Callable[[Progress], None]:
+def training_bar(stack: ExitStack, out: Path, quiet: bool = False) -> Progress:
     """A live bar that appears with the first step."""
-    bar: list[Callable[..., None]] = []
+    bar: list[Progress] = []
 
-    def report(progress: Progress) -> None:
+    def update(what: str, done: int, total: int | None) -> None:
         if not bar:
             bar.append(stack.enter_context(show.progress("training", str(out), quiet)))
-        crps = "" if progress.crps is None else f"  validation CRPS {progress.crps:.3f}"
-        bar[0](progress.step, progress.total, f"loss {progress.loss:.3f}{crps}  {progress.speed:.0f} examples/s")
+        bar[0](what, done, total)
 
-    return report
+    return update
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

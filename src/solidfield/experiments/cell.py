@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..disk import digest
+from ..engine import Progress
 from .text import Table
 
-Note = Callable[[str, int, int], None]  # what is being done, how far, of how much
 Result = dict[str, Any]
 
 
@@ -41,7 +41,7 @@ class Cell:
 
     seed: int = field(default=0, kw_only=True)
 
-    def measure(self, place: Place, note: Note | None = None) -> Result:
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
         raise NotImplementedError
 
     @property

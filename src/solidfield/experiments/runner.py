@@ -109,7 +109,7 @@ def work_on(task: Task, tell: Callable[[], None] | None = None) -> dict[str, Any
     path = task.place.work / "running" / f"{task.cell.key}.json"
     said = 0.0
 
-    def note(stage: str, done: int, total: int) -> None:
+    def progress(stage: str, done: int, total: int | None) -> None:
         nonlocal said
         if time.monotonic() - said < SAY_EVERY and done != total:
             return
@@ -121,7 +121,7 @@ def work_on(task: Task, tell: Callable[[], None] | None = None) -> dict[str, Any
             tell()
 
     try:
-        result = task.cell.measure(task.place, note)
+        result = task.cell.measure(task.place, progress)
         return result | {"provenance": provenance(task.command, task.cell.seed)}
     finally:
         with suppress(OSError):

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..config import TrainConfig
+from ..engine import Progress
 from ..fields import Source
 from ..forecast import Fitted
 from ..models import model_class
 from ..pairs.store import PairStore
 from ..prediction.ensemble import draw
 from ..training.record import RunRecord
-from .cell import Note
 from .costs import sampling_cost
 from .trainer import STANDING, trained
 
@@ -83,7 +83,7 @@ def is_closed(name: str) -> bool:
 
 
 def train_scheme(
-    name: str, store: PairStore, folder: Path, minutes: float, seed: int, note: Note | None = None
+    name: str, store: PairStore, folder: Path, minutes: float, seed: int, progress: Progress | None = None
 ) -> RunRecord:
     """Within a budget of CPU time, or the run that is already there."""
     chosen = scheme(name)
@@ -97,7 +97,7 @@ def train_scheme(
         "seed": seed,
     }
     config = TrainConfig(**(STANDING | settings | chosen.settings))
-    return trained(chosen.model, chosen.options, store, folder, config, note, f"training {name}")
+    return trained(chosen.model, chosen.options, store, folder, config, progress, f"training {name}")
 
 
 def members_of(

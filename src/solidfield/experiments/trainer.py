@@ -6,7 +6,7 @@ A budget is CPU time of one thread, which other work on the machine cannot short
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from ..config import TrainConfig
+from ..engine import Progress
 from ..forecast import Forecaster
 from ..keys import key
 from ..models import build
 from ..pairs.store import PairStore
-from ..training.loop import Progress, train
+from ..training.loop import train
 from ..training.record import RUN, RunRecord
-from .cell import Note
 
 STANDING: dict[str, Any] = {
     "clock": "cpu",
@@ -44,7 +44,7 @@ def trained(
     store: PairStore,
     folder: Path,
     config: TrainConfig,
-    note: Note | None = None,
+    progress: Progress | None = None,
     stage: str = "training",
     prepared: Mapping[str, Tensor] | None = None,  # what `Forecaster.prepare` estimated before, not to be done again
     ready: bool = False,  # is nothing left to prepare?
@@ -57,19 +57,9 @@ def trained(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
         resume = (folder / RUN).is_file()
-        train(network, store, folder, config, dict(options), resume=resume, report=_telling(note, stage), ready=ready)
+        told = None if progress is None else lambda what, *done: progress(f"{stage}, {what}", *done)
+        train(network, store, folder, config, dict(options), resume=resume, progress=told, ready=ready)
     return RunRecord.open(folder)
-
-
-def _telling(note: Note | None, stage: str) -> Callable[[Progress], None] | None:
-    if note is None:
-        return None
-
-    def report(progress: Progress) -> None:
-        crps = "" if progress.crps is None else f", CRPS {progress.crps:.3f}"
-        note(f"{stage}{crps}", progress.step, progress.total or 0)
-
-    return report
 
 
 @contextmanager

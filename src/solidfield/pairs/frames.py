@@ -11,7 +11,7 @@ Held cells are targets of test pairs and nothing else, calibration cells of vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 
 from ..clock import EPOCH, Clock, span, to_seconds
+from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
@@ -134,7 +135,7 @@ def frame_pairs(
     offset: float | Mapping[str, float] = 0.0,  # log(x + offset)
     hide: float = 0.2,  # share of a frame's cells that is hidden at lead 0
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,  # (frames done, all)
+    progress: Progress | None = None,
 ) -> PairStore:
     """Split, pair and write sparse frames as a pair store with covariates.
 
@@ -277,7 +278,7 @@ def _examples(
     leads: Sequence[int],
     hide: float,
     seed: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Iterator[Example]:
     for t, o, lead in pairings(frames, splits, leads):
         target, source = shown[str(splits[o])][o], shown["train"][t]
@@ -286,7 +287,7 @@ def _examples(
             target = target & ~source
         yield paired(frames, splits, t, o, lead, source, target)
         if progress is not None:
-            progress(t + 1, len(splits))
+            progress("pairing frames", t + 1, len(splits))
 
 
 def pairings(frames: Frames, splits: np.ndarray, leads: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -16,13 +16,14 @@ Every member has its own noise (`noise.py`), so how the work is cut into chunks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..fields import Source
 from ..forecast import Forecaster
@@ -114,7 +115,7 @@ def draw(
     quantiles: Sequence[float] = (),
     keep_members: bool = True,
     max_memory: float = 2.0,  # GiB
-    progress: Callable[[int, int], None] | None = None,  # (queries done, queries in all)
+    progress: Progress | None = None,
 ) -> Summary:
     """Draw the ensemble of every query in chunks that fit the memory, and summarise it in physical units.
 
@@ -192,7 +193,7 @@ def draw(
         if kept is not None:
             kept[:, rows] = states.held
         if progress is not None:
-            progress(rows.stop, total)
+            progress("drawing scenes", rows.stop, total)
     return Summary(mean, std, at, kept)
 
 

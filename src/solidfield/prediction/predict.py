@@ -7,7 +7,7 @@ examples of a pair store are predicted by `predict_examples`, which is the same 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 import xarray as xr
 
 from ..clock import from_seconds
-from ..engine import Engine
+from ..engine import Engine, Progress
 from ..errors import SolidError
 from ..fields import Source
 from ..keys import evenly
@@ -49,7 +49,7 @@ def predict(
     recalibration: Recalibration | None = None,
     notes: str = "",  # what was assumed and refused when the readings were read
     engine: Engine = Engine(),  # where members are drawn
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> xr.Dataset:
     """Ensembles for these queries; all must ask for the same lead."""
     leads = torch.unique(source.lead)

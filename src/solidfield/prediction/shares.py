@@ -6,14 +6,14 @@ A worker opens the run folder by itself: on a cluster it must see the same path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..engine import Engine, spread
+from ..engine import Engine, Progress, spread
 from ..fields import Source
 from ..training.record import RunRecord
 from .ensemble import Summary, draw, summarise
@@ -38,7 +38,7 @@ def draw_in_shares(
     steps: int = 1,
     quantiles: Sequence[float] = (),
     keep_members: bool = True,
-    progress: Callable[[int, int], None] | None = None,  # (members done, members in all)
+    progress: Progress | None = None,
     **options: Any,  # of `draw`; `max_memory` is that of each worker
 ) -> Summary:
     """The summary that `draw` gives, with the drawing spread over an engine; all members are gathered here."""
@@ -53,5 +53,5 @@ def draw_in_shares(
         kept[share.start : share.stop] = outcome
         done += len(share)
         if progress is not None:
-            progress(done, members)
+            progress("drawing members", done, members)
     return summarise(kept, quantiles, keep_members)

@@ -10,7 +10,6 @@ A trained run can take the place of kriging. It is asked once for each hidden re
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..grid import DEGREE, Grid
 from ..keys import evenly
@@ -37,8 +37,6 @@ SENSORS = 5  # below which nobody can say which of them is wrong
 LEVEL = 0.05  # chance that a family of sound sensors sees any alarm
 MEMBERS = 64
 RUN_FRAMES = 50  # that a run is asked about: a query for every reading in them
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def _by_kriging(panel: Panel, level: float, progress: Progress | None) -> Laws:
             found = judge((standard - mean) / std, level)
             worst = next((int(i) for i in found.order if found.suspect[i] and i not in aside), None)
             if progress is not None:
-                progress(len(aside), len(panel.site) // 3)
+                progress("setting sensors aside", len(aside), len(panel.site) // 3)
             if worst is None or len(aside) >= len(panel.site) // 3:  # a majority must stay to judge by
                 break
             aside.append(worst)
@@ -224,7 +222,7 @@ def _by_run(
             at = np.log(np.maximum(at, 1e-3 * np.exp(np.nanmin(panel.value))))
         mean[seen, s], std[seen, s] = at.mean(0), at.std(0, ddof=1)
         if progress is not None:
-            progress(s + 1, len(panel.site))
+            progress("hiding sensors", s + 1, len(panel.site))
     return mean, std
 
 

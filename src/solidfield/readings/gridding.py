@@ -7,7 +7,7 @@ is worth is decided by options (limits.py): what they drop is counted, and liste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Bounds
 from .accumulate import Accumulator, Cube
@@ -23,8 +24,6 @@ from .layout import Layout, layout_of, plan_layout
 from .limits import Limits, drop, frame_centres, parse_outliers
 from .records import refusal_file
 from .table import CHUNK, Table
-
-Update = Callable[[float], None]
 
 
 def grid_readings(
@@ -44,7 +43,7 @@ def grid_readings(
     refused: Path | None = None,
     rows: int = CHUNK,
     max_memory: float = 4.0,
-    progress: Update | None = None,
+    progress: Progress | None = None,
 ) -> xr.Dataset:
     """Sparse frames of the readings.
 
@@ -62,7 +61,7 @@ def grid_readings(
     limits = Limits(drop_above, drop_below, positive)
 
     def one_pass(limits: Limits, refused: Path | None) -> tuple[Cube, Tally]:
-        return _accumulate(table, layout, chosen, limits, refused, rows, max_memory, progress or (lambda share: None))
+        return _accumulate(table, layout, chosen, limits, refused, rows, max_memory, progress)
 
     if robust is not None:
         cube, _ = one_pass(limits, None)
@@ -83,7 +82,7 @@ def _accumulate(
     refused: Path | None,
     rows: int,
     max_memory: float,
-    update: Update,
+    progress: Progress | None,
 ) -> tuple[Cube, Tally]:
     """One pass over the table."""
     tally, grid = Tally(), layout.grid
@@ -113,7 +112,7 @@ def _accumulate(
                 frame, iy, ix, values = frame[keep], iy[keep], ix[keep], values[keep]
                 error = None if error is None else error[keep]
             sums.add(frame, iy, ix, values, error)
-            update(table.fraction)
+            table.tell(progress, tally.read)
     return sums.finish(), tally
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import xarray as xr
 
+from ..engine import Progress
 from ..errors import SolidError
 from . import Table, grid_readings, open_frames, open_table, save_frames
 from .doctor.diagnose import Diagnosis, diagnose
@@ -34,7 +35,7 @@ def check(
     dates: str | None = None,
     units: str | None = None,
     refused: str | Path | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Diagnosis:
     """Say what is wrong with readings, how to grid them, and what can be learned from them.
 
@@ -56,7 +57,7 @@ def check(
     refused : path, optional
         CSV to write, with every field refused and the reason.
     progress : callable, optional
-        Called with the rows read so far and the share of the files, 0 .. 1.
+        Called as `progress(what, done, total)`: the rows so far in words, and the share of the files in thousandths.
 
     Returns
     -------
@@ -79,12 +80,7 @@ def check(
     (48, ['time-zone'])
     """
     table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates)
-
-    def read(rows: int) -> None:
-        if progress is not None:
-            progress(rows, table.fraction)
-
-    return diagnose(table, refused=None if refused is None else Path(refused), progress=read)
+    return diagnose(table, refused=None if refused is None else Path(refused), progress=progress)
 
 
 def grid(
@@ -109,7 +105,7 @@ def grid(
     refused: str | Path | None = None,
     max_memory: float = 4.0,
     say: Say | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> xr.Dataset:
     """Average readings in cells and time steps, with counts and spreads; nothing is dropped by stealth.
 
@@ -148,7 +144,7 @@ def grid(
     say : callable, optional
         Is told in words what was assumed and what became of the rows. Default: the package's log.
     progress : callable, optional
-        Called with the share of the files that is read, 0 .. 1.
+        As for `check`.
 
     Returns
     -------

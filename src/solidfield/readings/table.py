@@ -20,6 +20,7 @@ import pandas as pd
 import xarray as xr
 
 from ..clock import zone
+from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid
 from .arrays import ArraySource
@@ -64,10 +65,11 @@ class Table:
         mixed = (MIXED,) if EAST in self._notes and WEST in self._notes else ()
         return (*(text for text in self._notes if text != WEST), *mixed)  # west alone is no doubt
 
-    @property
-    def fraction(self) -> float:
-        """How much of the files has been read, for progress."""
-        return (self._at + self.parts[self._at].source.fraction) / len(self.parts)
+    def tell(self, progress: Progress | None, rows: int) -> None:
+        """So many rows have been read; how many there are nobody knows, but how much of the files."""
+        if progress is not None:
+            share = (self._at + self.parts[self._at].source.fraction) / len(self.parts)
+            progress(f"{rows:,} rows", round(1000 * share), 1000)
 
     def chunks(self, rows: int = CHUNK, sensors: bool = True) -> Iterator[tuple[Rows, list[Refused]]]:
         """All rows in the order of the files, at most `rows` at a time, and what was refused among them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..fields import Source
 from ..forecast import Fitted, Forecaster, Spec
@@ -123,7 +124,7 @@ def draw_targets(
     query: Query | None = None,  # None: the source of each example
     probes: np.ndarray | None = None,  # (S,) flat cells of (C, H, W)
     picture: int = 0,  # row of the scene that is kept whole
-    progress: Callable[[int, int], None] | None = None,  # (scenes done, all)
+    progress: Progress | None = None,
 ) -> Drawn:
     """Draw every scene of the first of the targets, keep what is judged, the probes and one whole picture."""
     model, examples, steps = contender.model, targets[0].examples, len(targets)
@@ -142,7 +143,7 @@ def draw_targets(
         if start <= picture < start + len(few):
             scene = maps[:, picture - start, 0]
         if progress is not None:
-            progress(start + len(few), N)
+            progress(contender.name, start + len(few), N)
     if not all(np.isfinite(one).all() for one in kept):
         raise SolidError(f"'{contender.name}' drew values that are not finite; it cannot be judged")
     return Drawn(kept, series, scene)

@@ -6,13 +6,13 @@ run was trained on this store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore, open_pairs
@@ -24,11 +24,8 @@ from .rollouts import judge_rollouts
 from .scoring import judge
 from .targets import Targets, choose_examples, local_times, reading_targets, share_beyond
 from .verdict import Verdict, verdict
-from .words import lead_label
 
 PROBES = 4  # places of each variable whose series is drawn
-
-Progress = Callable[[str, int, int], None]  # (what, done, all)
 
 
 @dataclass(frozen=True)
@@ -115,14 +112,12 @@ def evaluate_run(
         tables.append(judge_rollouts(models, run, store, steps, std, members, scenes, seed, progress))
     for lead in common:
         targets = reading_targets(store, choose_examples(store, lead, scenes), run.never_supervised.numpy())
-        ahead = lead_label(lead * store.step, store.epoch is not None)
         probes, picture = choose_probes(targets, store), int(np.bincount(targets.scene).argmax())
         drawn: dict[str, Drawn] = {}
         for place, model in enumerate(models):
             if place == 0 or model.judged_at(lead):
-                tell = None if progress is None else partial(progress, f"{model.name}, {ahead}")
                 drawn[model.name] = draw_targets(
-                    model, store, [targets], members, seed, probes=probes, picture=picture, progress=tell
+                    model, store, [targets], members, seed, probes=probes, picture=picture, progress=progress
                 )
         ensembles = {name: one.members[0] for name, one in drawn.items()}
         in_all = len(choose_examples(store, lead))

@@ -7,10 +7,11 @@ one) and is rolled forward in the same way (`ensemble.rollout`): what was read o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..keys import evenly
 from ..pairs.store import PairStore
@@ -33,7 +34,7 @@ def judge_rollouts(
     members: int,
     scenes: int | None = None,
     seed: int = 0,
-    progress: Callable[[str, int, int], None] | None = None,  # (what, done, all)
+    progress: Progress | None = None,
 ) -> ScoreTable:
     """The scores of every model after each step."""
     ahead = [lead for lead in store.leads if lead > 0 and lead in run.info["data"]["leads"]]

@@ -68,9 +68,6 @@ class Budget:
         checkpoint = self.cost["checkpoint"] / self.config.checkpoint_every
         return self.step_seconds + validation + checkpoint
 
-    def left(self, step: int, total: int | None) -> float | None:
-        return None if total is None else (total - step) * self.full_step_seconds
-
     def known(self) -> bool:
         """Has enough been measured to fix the number of steps?"""
         budget = 60 * (self.config.minutes or 0.0)

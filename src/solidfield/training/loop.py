@@ -13,7 +13,7 @@ other.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -26,6 +26,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from ..config import TrainConfig
+from ..engine import Progress
 from ..errors import SolidError
 from ..fields import Pair
 from ..forecast import Fitted, Forecaster
@@ -44,18 +45,6 @@ from .validation import total_crps, validation_examples
 LOG_EVERY = 10  # steps between two lines of the log
 PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
 CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a live display shows; sent after every step."""
-
-    step: int
-    total: int | None  # None while the speed is being measured for a budget of minutes
-    loss: float  # of the first objective
-    crps: float | None  # the last validation, in standard deviations of each variable
-    speed: float  # examples a second
-    seconds_left: float | None
 
 
 @dataclass(frozen=True)
@@ -99,7 +88,7 @@ def train(
     options: Mapping[str, Any] | None = None,  # the model's, so that the run can build it again
     scaling: Scaling | None = None,  # fitted to the training readings unless given
     resume: bool = False,
-    report: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
     ready: bool = False,  # the model comes prepared
     reading: Mapping[str, Any] | None = None,  # how the readings were read, for the record of the run
 ) -> TrainResult:
@@ -164,7 +153,7 @@ def train(
             return TrainResult(run, **document["history"])
         held.enter_context(repeatable(document["threads"], fabric.device))
         fabric.to_device(model)
-        result, weights = _fit(session, model) if isinstance(model, Fitted) else _loop(session, model, report, ready)
+        result, weights = _fit(session, model) if isinstance(model, Fitted) else _loop(session, model, progress, ready)
         weights = _conclude(session, model, weights)
         history = {name: value for name, value in asdict(result).items() if name != "path"}
         by_first(fabric, folder.finish, run, weights, history)
@@ -243,7 +232,7 @@ def _standardised(
 
 
 def _loop(
-    session: Session, model: Forecaster, report: Callable[[Progress], None] | None, ready: bool
+    session: Session, model: Forecaster, progress: Progress | None, ready: bool
 ) -> tuple[TrainResult, Mapping[str, Tensor]]:
     fabric, store, config, run = session.fabric, session.store, session.config, session.run
     budget, saved = Budget(config), load_state(run / STATE)
@@ -329,8 +318,9 @@ def _loop(
             if measured:
                 total = by_first(fabric, budget.total, step)
                 by_first(fabric, folder.fix_total, run, total)
-            if report is not None and fabric.global_rank == 0:
-                report(Progress(step, total, loss, counters.crps, budget.speed, budget.left(step, total)))
+            if progress is not None and fabric.global_rank == 0:
+                crps = "" if counters.crps is None else f"  validation CRPS {counters.crps:.3f}"
+                progress(f"loss {loss:.3f}{crps}  {budget.speed:.0f} examples/s", step, total)
 
     stopped, kept = "patience" if exhausted() else "finished", counters.best_step if best else step
     result = TrainResult(run, step, stopped, counters.best_crps, kept, counters.seconds)

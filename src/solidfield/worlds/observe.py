@@ -11,13 +11,14 @@ frame), whatever the lead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
@@ -58,7 +59,7 @@ def observe(
     obs_std: float = 0.0,  # standard deviation of the readings' errors, physical units
     oracle: bool = False,
     units: Sequence[str] | None = None,  # (C,)
-    progress: Callable[[int, int], None] | None = None,  # called with (trajectories done, all)
+    progress: Progress | None = None,
 ) -> PairStore:
     """Measure simulated truth as the scenario says and write the readings as sparse pairs, at constant memory.
 
@@ -149,7 +150,7 @@ def _measured(
     seed: int,
     obs_std: float,
     oracle: bool,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Iterator[Example]:
     frames, channels, grid = len(truth.times), len(truth.variables), truth.grid
     at_once = max(1, READ_BYTES // (4 * frames * channels * grid.cells))
@@ -181,7 +182,7 @@ def _measured(
                         dense=fields[ahead] if oracle else None,
                     )
             if progress is not None:
-                progress(trajectory + 1, truth.count)
+                progress("observing trajectories", trajectory + 1, truth.count)
 
 
 def _readings(

@@ -21,6 +21,7 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from ..disk import atomic, flush, writing
+from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid
 
@@ -95,7 +96,7 @@ def write_truth(
     path: str | Path,
     trajectories: int,
     chunk: int = 16,  # trajectories a file: a few megabytes, and a few seconds of work lost by a crash
-    progress: Callable[[int, int], None] | None = None,  # (trajectories done, of how many)
+    progress: Progress | None = None,
     apply: Apply | None = None,  # how to compute chunks elsewhere; None: here, one after another
 ) -> Truth:
     """Simulate into a store, or finish one that was begun with the same parameters (in its own chunks).
@@ -245,14 +246,14 @@ def _create(path: Path, world: World, attributes: dict[str, Any], chunk: int) ->
         group.create_array(name, data=np.asarray(values), dimension_names=(dimension,))
 
 
-def _fill(world: World, path: Path, progress: Callable[[int, int], None] | None, apply: Apply) -> None:
+def _fill(world: World, path: Path, progress: Progress | None, apply: Apply) -> None:
     group = zarr.open_group(path, mode="r+")
     truth, record = _array(group, "truth"), _array(group, "finished")
     sizes, finished = _chunks(path, group)
     starts = np.cumsum(sizes) - sizes
     done, total = int(sizes[finished].sum()), int(sizes.sum())
     if progress is not None:
-        progress(done, total)
+        progress("simulating trajectories", done, total)
     missing = {int(starts[n]): n for n in np.flatnonzero(~finished).tolist()}
     for rows, fields in apply(world.trajectories, [range(a, a + int(sizes[n])) for a, n in missing.items()]):
         if isinstance(fields, Exception):
@@ -263,7 +264,7 @@ def _fill(world: World, path: Path, progress: Callable[[int, int], None] | None,
         _synchronise(path / "finished" / "c" / "0")
         done += len(rows)
         if progress is not None:
-            progress(done, total)
+            progress("simulating trajectories", done, total)
 
 
 def _here(function: Callable[[range], np.ndarray], items: Sequence[range]) -> Iterable[tuple[range, Any]]:

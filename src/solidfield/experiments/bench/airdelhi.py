@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from ...clock import local
+from ...engine import Progress
 from ...errors import SolidError
 from ...pairs.covariates import Covariates
 from ...pairs.frames import Frames, frame_pairs
@@ -34,7 +35,7 @@ from ...pairs.store import PairStore
 from ...report import Findings
 from ...report.scoring import measure_targets
 from ...training.record import RunRecord
-from ..cell import Cell, Experiment, Note, Result
+from ..cell import Cell, Experiment, Result
 from ..datasets.airdelhi import busiest_box, larger_part, read_airdelhi, trim
 from ..datasets.kolkata import CREDIT, read_kolkata
 from .brief import in_brief, tables, verdicts
@@ -90,8 +91,8 @@ class AirDelhiCell(RealCell):
         about = {"mode": self.part}
         return masked_pairs(frames, path, larger, read & ~larger, leads=(0,), known=known, scenario=about, **options)
 
-    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, note: Note | None) -> Result:
-        findings = self.findings(runs, store, note)
+    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, progress: Progress | None) -> Result:
+        findings = self.findings(runs, store, progress)
         data_of = CREDIT if self.layout == "kolkata" else "AirDelhi"
         return in_brief(findings.table, findings.verdict) | {"by_day": by_day(findings), "data": data_of}
 

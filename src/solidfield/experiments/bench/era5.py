@@ -15,6 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
+from ...engine import Progress
 from ...errors import SolidError
 from ...grid import Grid
 from ...pairs.frames import Frames
@@ -26,7 +27,7 @@ from ...report.scoring import judge
 from ...report.targets import choose_examples, truth_targets
 from ...scores.table import ScoreTable
 from ...training.record import RunRecord
-from ..cell import Cell, Experiment, Note, Result
+from ..cell import Cell, Experiment, Result
 from ..datasets.era5 import CREDIT, dense_era5, era5_pairs
 from .brief import in_brief, tables
 from .real import Members, Minutes, Models, RealCell, Scenes, Seeds, Steps, some
@@ -53,7 +54,7 @@ class Era5Cell(RealCell):
     def pairs(self, data: Path, path: Path) -> PairStore:
         return era5_pairs(data, path, self.share)
 
-    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, note: Note | None) -> Result:
+    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, progress: Progress | None) -> Result:
         """Against the whole field of the held-out days; at readings, hours ahead."""
         everyone, truth = contenders(runs[0], store, self.rivals, runs[1:]), Dense(dense_era5(data))
         if truth.grid.shape != store.grid.shape:
@@ -63,15 +64,17 @@ class Era5Cell(RealCell):
             targets = truth_targets(store, choose_examples(store, lead, self.scenes), truth)
             drawn = {}
             for place, one in enumerate(everyone):
-                if note is not None:
-                    note(f"{one.name}, lead {lead}", place, len(everyone))
+                if progress is not None:
+                    progress(f"{one.name}, lead {lead}", place, len(everyone))
                 drawn[one.name] = draw_targets(one, store, [targets], self.members, self.seed).members[0]
             found = judge(targets, drawn, store, (float(targets.values.std()),))
             scores = tuple(score for score in found.scores if score.bin is not None or score.region in KEPT)
             gaps = tuple(gap for gap in found.comparisons if gap.region in KEPT)
             tables.append(replace(found, scores=scores, comparisons=gaps))
         std = Scaling.fit(store, store.split("train")).physical_std
-        rolled = judge_rollouts(everyone, runs[0], store, self.steps, std, self.members, self.scenes, self.seed, note)
+        rolled = judge_rollouts(
+            everyone, runs[0], store, self.steps, std, self.members, self.scenes, self.seed, progress
+        )
         return in_brief(ScoreTable.join([*tables, rolled], {"memory": runs[0].model.memory}))
 
 

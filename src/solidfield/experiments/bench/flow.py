@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from ...engine import Progress
 from ...keys import evenly
 from ...pairs.store import open_pairs
 from ...report.ensembles import closed_forms, draw_maps
@@ -21,7 +22,7 @@ from ...scores.table import Score, plain
 from ...worlds import NavierStokes, write_truth
 from ...worlds.observe import observe
 from ...worlds.scenarios import Scenario
-from ..cell import Cell, Experiment, Note, Place, Result
+from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, members_of, scheme, train_scheme
 from ..studies.judged import judged, structure
 from ..text import Table, named, with_error
@@ -51,7 +52,7 @@ class FlowCell(Cell):
         budget = () if self.minutes is None else (f"{self.minutes:g}min",)
         return (self.scheme, *budget, *((f"data{100 * self.share:g}",) if self.share < 1 else ()))
 
-    def measure(self, place: Place, note: Note | None = None) -> Result:
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
         home = place.work / f"{self.trajectories}-trajectories-seed{self.seed}"
         world = NavierStokes(cells=32, side=math.pi, frames=50, spacing=0.2, warmup=10.0, seed=self.seed)
         path = home / "pairs.zarr"
@@ -66,7 +67,7 @@ class FlowCell(Cell):
             (rival,) = closed_forms([self.scheme], store)
             maps = draw_maps(rival, store, chosen, self.members, self.seed)[:, :, 0]
             return summary(judged(store, targets, maps))
-        run = train_scheme(self.scheme, store, home / "runs" / self.run, self.minutes, self.seed, note)
+        run = train_scheme(self.scheme, store, home / "runs" / self.run, self.minutes, self.seed, progress)
         maps = members_of(run, source, self.members, self.seed, scheme(self.scheme).dear)
         return summary(judged(store, targets, maps)) | account(run, source)
 

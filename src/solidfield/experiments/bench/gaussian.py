@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.stats import norm
 
+from ...engine import Progress
 from ...fields import Source
 from ...keys import evenly, numpy_generator
 from ...pairs.store import PairStore, open_pairs
@@ -27,7 +28,7 @@ from ...theory.distance import distances_to_sensor
 from ...worlds import GaussianWorld, Posterior, write_truth
 from ...worlds.observe import observe
 from ...worlds.scenarios import Scenario
-from ..cell import Cell, Experiment, Note, Place, Result
+from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, members_of, scheme, train_scheme
 from ..text import Table, named, with_error
 from ..trainer import alone
@@ -64,7 +65,7 @@ class GaussianCell(Cell):
     def words(self) -> tuple[str, ...]:
         return (self.scheme, f"lead{self.lead}")
 
-    def measure(self, place: Place, note: Note | None = None) -> Result:
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
         """Ratios to the exact posterior, and the first scene to look at."""
         home = place.work / f"{self.trajectories}-trajectories-seed{self.seed}"
         store, source, judge = held_out(home, self.lead, self.trajectories, self.scenes, self.seed)
@@ -72,7 +73,7 @@ class GaussianCell(Cell):
             draws = numpy_generator(self.seed, "exact members")
             ensemble = np.stack([p.sample(self.members, draws) for p in judge.exact], axis=1)
             return judge.compare(ensemble) | {"picture": judge.picture()}
-        run = train_scheme(self.scheme, store, home / "runs" / self.run, self.minutes, self.seed, note)
+        run = train_scheme(self.scheme, store, home / "runs" / self.run, self.minutes, self.seed, progress)
         ensemble = members_of(run, source, self.members, self.seed, scheme(self.scheme).dear)[:, :, 0]
         return judge.compare(ensemble) | account(run, source) | {"picture": judge.picture(ensemble[:, 0])}
 

@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from ...engine import Progress
 from ...pairs.covariates import Covariates
 from ...pairs.frames import frame_pairs
 from ...pairs.holdout import Holdout
 from ...pairs.store import PairStore
 from ...training.record import RunRecord
-from ..cell import Cell, Experiment, Note, Result
+from ..cell import Cell, Experiment, Result
 from ..datasets.kolkata import CREDIT, TIMEZONE, read_kolkata
 from .brief import in_brief, tables, verdicts
 from .real import Members, Minutes, Models, RealCell, Scenes, Seeds, Steps, some
@@ -55,8 +56,8 @@ class KolkataCell(RealCell):
         frames = read_kolkata(data)
         return frame_pairs(frames, path, leads=self.leads, holdout=holdout, covariates=known, transform="log")
 
-    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, note: Note | None) -> Result:
-        findings = self.findings(runs, store, note)
+    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, progress: Progress | None) -> Result:
+        findings = self.findings(runs, store, progress)
         return in_brief(findings.table, findings.verdict)
 
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from ...engine import Progress
 from ...errors import SolidError
 from ...pairs.store import PairStore, open_pairs
 from ...report import Findings, evaluate_run
 from ...training.record import RunRecord
-from ..cell import Cell, Note, Place, Result
+from ..cell import Cell, Place, Result
 from ..schemes import is_closed, scheme, train_scheme
 from ..trainer import alone
 
@@ -66,7 +67,7 @@ class RealCell(Cell):
     def pairs(self, data: Path, path: Path) -> PairStore:
         raise NotImplementedError
 
-    def measure(self, place: Place, note: Note | None = None) -> Result:
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
         if place.data is None:
             raise SolidError(f"the files of {self.HOME} are read from a folder that you name with --data")
         home = place.work / self.home
@@ -77,9 +78,9 @@ class RealCell(Cell):
         runs = []
         for name in self.contestants:
             folder = home / f"{name}-{self.minutes:g}min-seed{self.seed}"
-            runs.append(train_scheme(name, store, folder, self.minutes, self.seed, note))
+            runs.append(train_scheme(name, store, folder, self.minutes, self.seed, progress))
         about = {"data": self.CREDIT, "units": self.UNITS, "region": self.region}
-        return about | self.judge(runs, store, place.data, note)
+        return about | self.judge(runs, store, place.data, progress)
 
     @property
     def contestants(self) -> list[str]:
@@ -90,10 +91,10 @@ class RealCell(Cell):
     def rivals(self) -> list[str]:
         return [name for name in self.models if is_closed(name) and name not in self.contestants]
 
-    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, note: Note | None) -> Result:
+    def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, progress: Progress | None) -> Result:
         raise NotImplementedError
 
-    def findings(self, runs: Sequence[RunRecord], store: PairStore, note: Note | None) -> Findings:
+    def findings(self, runs: Sequence[RunRecord], store: PairStore, progress: Progress | None) -> Findings:
         """The runs and the closed-form rivals at the held-out readings."""
         return evaluate_run(
             runs[0],
@@ -104,7 +105,7 @@ class RealCell(Cell):
             scenes=self.scenes,
             steps=self.steps,
             seed=self.seed,
-            progress=note,
+            progress=progress,
         )
 
 

@@ -13,7 +13,6 @@ judged these are C and D; of the three days before it they are A and B. Modes: C
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ...clock import local, zone
+from ...engine import Progress
 from ...errors import SolidError
 from ...grid import Grid
 from ...pairs.frames import Frames
@@ -41,7 +41,7 @@ KEYS = ["slot", "y", "x"]
 def read_airdelhi(
     folder: Path | str,
     variable: str = "pm2_5",
-    progress: Callable[[float], None] | None = None,  # share of the files read
+    progress: Progress | None = None,
 ) -> Frames:
     """The daily files as frames of 30 minutes on the benchmark's cells, all of them that were ever visited."""
     folder = find(Path(folder), "airdelhi", PATTERN)
@@ -51,12 +51,13 @@ def read_airdelhi(
     columns = {"time": "dateTime", "y": "lat", "x": "long", "value": variable, "sensor": "deviceId"}
     table = open_table(files, columns=columns, timezone=TIMEZONE, units="ug/m3")
     sums = pd.DataFrame({"total": [], "count": []}, index=pd.MultiIndex.from_arrays([[], [], []], names=KEYS))
+    read = 0
     for rows, _ in table.chunks(sensors=False):
         placed = place(rows.time, rows.y, rows.x).assign(value=rows.values[:, 0]).dropna()
         part = placed.groupby(KEYS)["value"].agg(total="sum", count="count")
         sums = pd.concat([sums, part]).groupby(level=KEYS).sum()
-        if progress is not None:
-            progress(table.fraction)
+        read += len(rows)
+        table.tell(progress, read)
     if sums.empty:
         raise SolidError(f"no reading in {folder} lies between {FIRST} and {LAST}, 05:00 to 22:30; check its times")
     return _frames(sums["total"] / sums["count"], variable)

@@ -10,25 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
+from ...engine import Progress
 from ...errors import SolidError
 from ...pairs.store import PairStore, open_pairs
 from ...worlds import Truth, open_truth, write_truth
 from ...worlds.observe import observe
-from ..cell import Note
 from ..trainer import alone
 from .cell import Setting, measured
 
 
-def truth_of(cell: Setting, work: Path, note: Note | None = None) -> Truth:
+def truth_of(cell: Setting, work: Path, progress: Progress | None = None) -> Truth:
     """The scale's truth; a finished store that is there is used, one that was begun is finished."""
     path = work / cell.scale.name / "truth.zarr"
     with alone(path.with_name("truth.lock")):
-        progress = None if note is None else lambda done, total: note("simulating", done, total)
         write_truth(cell.scale.world, path, cell.scale.trajectories, progress=progress)
     return open_truth(path)
 
 
-def pairs_of(cell: Setting, truth: Truth, work: Path, note: Note | None = None) -> PairStore:
+def pairs_of(cell: Setting, truth: Truth, work: Path, progress: Progress | None = None) -> PairStore:
     """The readings of the cell's scenario; with dense targets beside them only for a cell that leaks."""
     name = measured(cell.scenario) + ("-oracle" if cell.leaks else "")
     path = work / cell.scale.name / "pairs" / f"{name}.zarr"
@@ -41,7 +40,7 @@ def pairs_of(cell: Setting, truth: Truth, work: Path, note: Note | None = None) 
                 validation=cell.scale.validation,
                 test=cell.scale.test,
                 oracle=cell.leaks,
-                progress=None if note is None else lambda done, total: note("observing", done, total),
+                progress=progress,
             )
     return open_pairs(path)
 

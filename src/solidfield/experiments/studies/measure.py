@@ -18,6 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from ...config import TrainConfig
+from ...engine import Progress
 from ...errors import SolidError
 from ...forecast import Fitted
 from ...models import model_class
@@ -30,7 +31,7 @@ from ...training.checkpoint import State, load_state, save_state
 from ...training.loop import prepare
 from ...training.record import LOG, RunRecord
 from ...worlds import Truth
-from ..cell import Note, Place, Result
+from ..cell import Place, Result
 from ..costs import ensemble_cost, pass_cost
 from ..trainer import STANDING, alone, built, threads, trained
 from .cell import Setting
@@ -49,18 +50,18 @@ FLAT = 0.02  # a curve is flat if its last quarter gains less than this share
 
 @dataclass(frozen=True)
 class StudyCell(Setting):
-    def measure(self, place: Place, note: Note | None = None) -> Result:
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
         """Run the cell, or finish it; everything that a report may ask for."""
         with threads(1):
-            truth = truth_of(self, place.work, note)
-            store = pairs_of(self, truth, place.work, note)
+            truth = truth_of(self, place.work, progress)
+            store = pairs_of(self, truth, place.work, progress)
             last = truth.frames - 1 - 2 * self.rollout
             count = self.scale.scenes if self.rollout == 1 else max(2, self.scale.scenes // ROLLED)
             chosen = scenes(store, self.split, count, last)
             if issubclass(model_class(self.model), Fitted):
                 result = _fitted(self, store, truth, chosen)
             else:
-                result = _trained(self, place.work, store, truth, chosen, note)
+                result = _trained(self, place.work, store, truth, chosen, progress)
             return result | {"leaks": self.leaks}
 
 
@@ -79,11 +80,11 @@ def _fitted(cell: StudyCell, store: PairStore, truth: Truth, chosen: np.ndarray)
 
 
 def _trained(
-    cell: StudyCell, work: Path, store: PairStore, truth: Truth, chosen: np.ndarray, note: Note | None
+    cell: StudyCell, work: Path, store: PairStore, truth: Truth, chosen: np.ndarray, progress: Progress | None
 ) -> dict[str, Any]:
     folder = work / cell.scale.name / "runs" / cell.run
     with alone(folder.with_suffix(".lock")):
-        training, run = tuned(cell, store.first(cell.share), folder, note)
+        training, run = tuned(cell, store.first(cell.share), folder, progress)
     stochastic, dear = type(run.model).stochastic, run.model.family == "diffusion"
     members = (cell.scale.dear_members if dear else cell.scale.members) if stochastic else 1
     source = store.batch(chosen).source
@@ -98,7 +99,7 @@ def _trained(
             memory=memory,
             seed=cell.seed,
             queries=[int(i) for i in chosen],
-            progress=None if note is None else lambda done, total: note("drawing", done, total),
+            progress=progress,
         ).members
         assert ensemble is not None
         return ensemble
@@ -124,10 +125,12 @@ def _trained(
     return {"training": training, "costs": costs, **judged}
 
 
-def tuned(cell: StudyCell, store: PairStore, folder: Path, note: Note | None) -> tuple[dict[str, Any], RunRecord]:
+def tuned(
+    cell: StudyCell, store: PairStore, folder: Path, progress: Progress | None
+) -> tuple[dict[str, Any], RunRecord]:
     """The account of the training, and the run that the best rate gave."""
     prepared, spent = _prepared(cell, store, folder)
-    pilots = _pilots(cell, store, folder, prepared, note)
+    pilots = _pilots(cell, store, folder, prepared, progress)
     best = min(pilots, key=lambda rate: pilots[rate]["crps"])
     spent += sum(pilot["seconds"] for pilot in pilots.values())
     left = _left(cell, spent, len(pilots))
@@ -138,7 +141,7 @@ def tuned(cell: StudyCell, store: PairStore, folder: Path, note: Note | None) ->
     config = _config(cell, best, left, validate_every=max(10, expected // points), warmup=warmup)
     start, whole = time.process_time(), not (folder / "main").exists()
     stage = f"training at rate {best:g}"
-    run = trained(cell.model, cell.options, store, folder / "main", config, note, stage, prepared, ready=True)
+    run = trained(cell.model, cell.options, store, folder / "main", config, progress, stage, prepared, ready=True)
     with_rest = time.process_time() - start if whole else None  # a resumed run has no such number
     curve, speed = _curve(folder / "main" / LOG)
     account = {
@@ -177,7 +180,7 @@ def _prepared(cell: StudyCell, store: PairStore, folder: Path) -> tuple[dict[str
 
 
 def _pilots(
-    cell: StudyCell, store: PairStore, folder: Path, prepared: dict[str, Tensor] | None, note: Note | None
+    cell: StudyCell, store: PairStore, folder: Path, prepared: dict[str, Tensor] | None, progress: Progress | None
 ) -> dict[float, dict[str, Any]]:
     """By rate: validation CRPS, seconds, seconds a step; rates whose loss is not finite are left out.
 
@@ -193,7 +196,7 @@ def _pilots(
         place, stage = folder / f"pilot-{rate:g}", f"rate {rate:g} ({number} of {len(cell.rates)})"
         config = _config(cell, rate, budget, validate_every=10**9, warmup=10)
         try:
-            run = trained(cell.model, options, store, place, config, note, stage, prepared, ready=True)
+            run = trained(cell.model, options, store, place, config, progress, stage, prepared, ready=True)
         except SolidError as error:
             failure = error
             continue

@@ -65,9 +65,8 @@ class Counts:
         for name, units, (low, high), tally in zip(
             self.table.variables, self.table.units, self.limits, self.impossible, strict=True
         ):
-            options = " ".join(
-                f"--drop-{side} {at:g}" for side, at in (("below", low), ("above", high)) if np.isfinite(at)
-            )
+            sides = (("--drop-below", low), ("--drop-above", high))
+            options = " ".join(f"{option} {at:g}" for option, at in sides if np.isfinite(at))
             found += tally.finding(
                 "impossible",
                 "fault",

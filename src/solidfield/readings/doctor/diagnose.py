@@ -7,13 +7,13 @@ millions, whole days beyond; `kept_share` says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...engine import Progress
 from ..records import Refused, refusal_file
 from ..rows import MIXED
 from ..table import Table
@@ -95,7 +95,7 @@ def diagnose(
     refused: Path | None = None,  # where to write every refusal
     rows: int = 262_144,  # at a time; changes nothing but the memory
     numbers: int = NUMBERS,  # kept
-    progress: Callable[[int], None] | None = None,  # rows so far
+    progress: Progress | None = None,
 ) -> Diagnosis:
     """Read the table once and say what is wrong with it, how to grid it, and what can be learned from it."""
     counts = Counts(table, Keeper(numbers, table.geographic))
@@ -103,8 +103,7 @@ def diagnose(
         for chunk, refusals in table.chunks(rows):
             counts.add(chunk)
             counts.refuse(refusals, write)
-            if progress is not None:
-                progress(counts.rows)
+            table.tell(progress, counts.rows)
     return _conclude(counts)
 
 
