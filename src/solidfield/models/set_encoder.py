@@ -1,0 +1,98 @@
+"""The encoder of sets: attention over the readings nearest to a target in space and time.
+
+Every known reading is a token that says where and when it stands relative to the target, what it reads, and what
+kriging makes of it; the target is a token of its own with the kriging law and the calendar. Two layers of attention
+later the target's token is the feature vector of its law. Nothing says which cell it is: what is learned of one place
+holds at every other, also where no sensor ever stood.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..theory.spacetime import Known, Laws
+
+TOKEN, TARGET = 11, 4  # numbers that describe a reading, and a target besides calendar and static fields
+FLAT = 0.05  # standardised: below such a spread, deviations are not divided by it any further
+
+
+class Layer(nn.Module):
+    """Attention and a small network, each added to what it reads."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.mix, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.each = nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width))
+
+    def forward(
+        self,
+        x: Tensor,  # (B, 1 + k, width), the target first
+        seen: Tensor,  # (B, 1, 1, 1 + k) bool
+        target_only: bool,
+    ) -> Tensor:  # the same, or (B, 1, width)
+        split = (len(x), x.shape[1], 3, self.heads, x.shape[2] // self.heads)
+        query, key, value = self.mix(self.before(x)).view(split).permute(2, 0, 3, 1, 4)
+        if target_only:
+            x, query = x[:, :1], query[:, :, :1]
+        heard = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        x = x + self.out(heard.transpose(1, 2).flatten(2))
+        return x + self.each(self.between(x))
+
+
+class SetEncoder(nn.Module):
+    """Features of targets from their nearest readings."""
+
+    def __init__(self, features: int = 48, layers: int = 2, heads: int = 4, calendar: int = 0, static: int = 0):
+        super().__init__()
+        self.reading = _embed(TOKEN + static, features)
+        self.target = _embed(TARGET + calendar + static, features)
+        self.layers = nn.ModuleList(Layer(features, heads) for _ in range(layers))
+        self.last = nn.LayerNorm(features)
+
+    def forward(
+        self,
+        known: Known,
+        law: Laws,
+        lengths: Tensor,  # (3,) typical steps between readings: frames, rows, columns
+        variance: Tensor,  # () of the field under the prior
+        calendar: Tensor,  # (B, D)
+        static: Tensor,  # (B, S) fields at the target
+        static_known: Tensor,  # (B, k, S) fields at the readings, relative to the target's
+    ) -> Tensor:  # (B, features)
+        valid = known.valid
+        step = known.offset / lengths
+        frames, away = step[..., 0], step[..., 1:].norm(dim=-1)
+        apart = (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
+        token = torch.stack(
+            [
+                known.values,
+                0.3 * apart,
+                3 * law.weight,
+                law.covariance / variance,
+                step[..., 1],
+                step[..., 2],
+                (1 + 10 * away).log(),
+                frames / 6,
+                frames.sign() * frames.abs().log1p(),
+                (away == 0).to(step.dtype),
+                known.errors.sqrt(),
+            ],
+            -1,
+        )
+        token = self.reading(torch.cat([token, static_known], -1) * valid[..., None])
+        when = torch.where(valid, frames.abs(), 24.0).amin(1).clamp(max=24)
+        about = torch.stack([law.mean, law.std.log(), valid.float().mean(1), when.log1p()], -1)
+        target = self.target(torch.cat([about, calendar, static], -1))
+        x = torch.cat([target[:, None], token], 1)
+        seen = F.pad(valid, (1, 0), value=True)[:, None, None]
+        for place, layer in enumerate(self.layers):
+            x = layer(x, seen, target_only=place == len(self.layers) - 1)
+        return self.last(x[:, 0])
+
+
+def _embed(count: int, width: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(count, width), nn.SiLU(), nn.Linear(width, width))

@@ -1,0 +1,162 @@
+"""`solid` for sets of readings: kriging in space and time, attention over the nearest readings, a law per target.
+
+    m, s = kriging of the k nearest readings                      (`theory/spacetime.py`)
+    f    = attention over those readings, relative to the target   (`set_encoder.py`)
+    x    = m + s Q(z; f)                                           a law (`theory/laws.py`), learned at observed targets
+
+The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
+After training, z is stretched as held-out questions ask, by kind: gaps by their length, forecasts by their lead,
+unread places by hiding each sensor's record in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..grid import Grid
+from ..questions.asking import Questions
+from ..scores.conformal import FEWEST, conformal_quantile
+from ..theory.laws import LAWS
+from ..theory.spacetime import Covariance, Known, Laws, SpaceTime, krige
+from .neighbours import NEAREST, nearest_readings
+from .set_encoder import SetEncoder
+
+KINDS = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+", "unread", "unread, outage", "ahead 1", "ahead 2-4", "ahead 5+")
+NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
+LEVEL = 0.9
+
+
+class SolidSet(nn.Module):
+    """Laws of values anywhere in space and time, given sets of readings."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        channels: int,
+        lengths: tuple[float, float],  # size of a cell along (y, x)
+        frames: int,  # the largest time between two readings of a question
+        *,
+        calendar: int = 0,
+        static: Tensor | None = None,  # (S, H, W)
+        nearest: int = NEAREST,
+        features: int = 48,
+        layers: int = 2,
+        law: str = "mixture",
+        law_options: dict[str, Any] | None = None,
+    ):
+        super().__init__()
+        self.grid, self.frames, self.nearest = grid, frames, nearest
+        self.prior = nn.ModuleList(SpaceTime(grid, lengths) for _ in range(channels)).requires_grad_(False)
+        self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
+        self.static: Tensor
+        self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static))
+        self.law = LAWS[law](features, channels, **(law_options or {}))
+        self.register_buffer("steps", torch.ones(3))
+        self.steps: Tensor  # typical steps between readings: frames, rows, columns
+        self.register_buffer("stretch", torch.ones(len(KINDS)))
+        self.stretch: Tensor
+        self.look: list[Covariance] = []
+
+    def prepare(self, targets: Callable[[int], tuple[Questions, Tensor]], spacing: tuple[float, float]) -> None:
+        """Fit the prior of every variable to training questions; `spacing`: rows and columns between sensors."""
+        self.steps.copy_(torch.tensor([1.0, *spacing]))
+        for channel, prior in enumerate(self.prior):
+
+            def batch(step: int, look: Covariance, channel: int = channel) -> tuple[Known, Tensor]:
+                questions, values = targets(step)
+                known = nearest_readings(look, questions, self.grid.shape, self.nearest)
+                mine = questions.asked_channel == channel
+                return Known(known.values[mine], known.errors[mine], known.offset[mine], known.valid[mine]), values[mine]
+
+            prior.fit(batch, self.frames)
+        self.look = []
+
+    def laws(self, questions: Questions) -> tuple[Tensor, Laws, Known]:
+        """Features (B, F) of the targets, and the Gaussian laws in whose units their own are."""
+        if not self.look:
+            self.look = [prior.lookup(self.frames) for prior in self.prior]
+        parts = []
+        for channel, (prior, look) in enumerate(zip(self.prior, self.look, strict=True)):
+            known = nearest_readings(look, questions, self.grid.shape, self.nearest)
+            parts.append((known, krige(prior, known, look), torch.full((len(questions),), channel)))
+        known, law = parts[0][0], parts[0][1]
+        for other, theirs, channel in parts[1:]:
+            mine = questions.asked_channel == channel
+            known, law = _merged(mine, other, known), _merged(mine, theirs, law)
+        variance = torch.stack([prior.variance for prior in self.prior])[questions.asked_channel]
+        at, there = self._static(questions, known)
+        features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there)
+        return features, law, known
+
+    def _static(self, questions: Questions, known: Known) -> tuple[Tensor, Tensor]:  # (B, S), (B, k, S)
+        fields, width = self.static.flatten(1), self.grid.shape[1]
+        at = fields[:, questions.asked_cell].T
+        cell = questions.asked_cell[:, None] + known.offset[..., 1] * width + known.offset[..., 2]
+        there = fields[:, cell].movedim(0, -1) - at[:, None]
+        return at, there * known.valid[..., None]
+
+    def loss(self, questions: Questions, values: Tensor, generator: torch.Generator) -> Tensor:
+        features, law, _ = self.laws(questions)
+        return self.law.loss(features, (values - law.mean) / law.std, questions.asked_channel, generator).mean()
+
+    @torch.no_grad()
+    def quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
+        """Values at latents z: normal quantiles for levels, correlated draws for members."""
+        features, law, known = self.laws(questions)
+        z = torch.atleast_2d(latents) * self.stretch[self.kind(questions)]
+        z = z.expand(len(z), len(questions))
+        every = z[..., None].expand(*z.shape, len(self.prior))
+        values = self.law.value(features, every)  # (K, B, C)
+        mine = questions.asked_channel[None, :, None].expand(len(z), -1, 1)
+        return law.mean + law.std * values.gather(2, mine)[..., 0]
+
+    @torch.no_grad()
+    def latent(self, questions: Questions, values: Tensor) -> Tensor:  # (B,)
+        """z of values under their laws, before any stretch."""
+        features, law, _ = self.laws(questions)
+        return self.law.latent(features, (values - law.mean) / law.std, questions.asked_channel)
+
+    def kind(self, questions: Questions) -> Tensor:  # (B,) positions in KINDS
+        """What a question is like, by what it knows."""
+        far = 2**30
+        lag = torch.where(questions.known, questions.frame, far)
+        own = questions.known & (questions.cell == questions.asked_cell[:, None])
+        gap = torch.where(own, questions.frame.abs(), far).amin(1)
+        latest = torch.where(questions.known, questions.frame, -far).amax(1)
+        nearest = lag.abs().amin(1)
+        ahead = latest < 0
+        by_gap = torch.bucketize(gap, torch.tensor([1, 6, 24]))
+        by_lead = 6 + torch.bucketize(-latest, torch.tensor([1, 4])).clamp(max=2)
+        unread = torch.where(nearest > 0, 5, 4)
+        return torch.where(ahead, by_lead, torch.where(gap < far, by_gap, unread))
+
+    @torch.no_grad()
+    def calibrate(self, held_out: Iterable[tuple[Questions, Tensor]]) -> dict[str, float]:
+        """Stretch the laws of each kind until their 90 % intervals hold 90 % of held-out targets."""
+        sizes, kinds = [], []
+        for questions, values in held_out:
+            sizes.append(self.latent(questions, values).abs())
+            kinds.append(self.kind(questions))
+        size, kind = torch.cat(sizes).numpy(), torch.cat(kinds).numpy()
+        edge = NormalDist().inv_cdf((1 + LEVEL) / 2)
+        every = conformal_quantile(size, LEVEL)
+        for place in range(len(KINDS)):
+            mine = size[kind == place]
+            asked = conformal_quantile(mine, LEVEL) if len(mine) >= FEWEST else every
+            self.stretch[place] = float(np.clip(asked / edge, NARROWEST, WIDEST))
+        return dict(zip(KINDS, self.stretch.tolist(), strict=True))
+
+
+def _merged(mine: Tensor, ours: Any, theirs: Any) -> Any:
+    """Rows of one record where they are of this variable, else of the other."""
+    parts = {}
+    for name, value in vars(ours).items():
+        rows = mine.reshape(-1, *[1] * (value.ndim - 1))
+        parts[name] = torch.where(rows, value, getattr(theirs, name))
+    return type(ours)(**parts)

@@ -1,0 +1,140 @@
+"""Questions: a target, the frames that may be known, and what is hidden of them. The one place of strictness.
+
+A question asks for the value at a cell and a frame t. It may know the readings of frames t + first .. t + last:
+
+    forecast by L steps      last = -L
+    now-cast                 last = 0
+    filling                  last > 0
+
+of the same stretch, in frames of its own split or of splits that it may look on (training knows training frames
+alone), and not those that are hidden. The target itself is never known: neither its cell at its frame, nor, where a
+gap, an outage or an unread place is asked for, what would not be there either (`Hiding`). What a question may not know
+does not enter its arrays at all, so nothing computed from them can depend on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .record import SPLITS, Record
+
+# What the questions of a split may know: training frames train alone, validation also looks on training frames.
+MAY_KNOW = {"train": (0,), "validation": (0, 1), "test": (0, 1, 2)}
+
+
+@dataclass(frozen=True)
+class Window:
+    """The frames that a question may know, relative to its target's."""
+
+    first: int  # at most `last`
+    last: int  # negative: a forecast; 0: a now-cast; positive: filling
+
+    def __post_init__(self) -> None:
+        if self.first > self.last:
+            raise ValueError(f"a window from {self.first} to {self.last} holds no frame")
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """What is hidden of the known frames, one row a question; frames relative to the target's, both ends hidden."""
+
+    own: Tensor  # (B, 2) the target's own cell, from .. to
+    all: Tensor  # (B, 2) every cell, from .. to
+    thin: Tensor  # (B,) share of the remaining cells that is hidden in the whole window
+
+    @classmethod
+    def nothing(cls, count: int) -> Hiding:
+        """Only the target itself is hidden."""
+        never = torch.tensor([1, 0]).expand(count, 2)
+        return cls(torch.zeros(count, 2, dtype=torch.long), never, torch.zeros(count))
+
+    @classmethod
+    def unread(cls, count: int) -> Hiding:
+        """As if no sensor stood at the target's cell."""
+        ever = torch.tensor([-(2**30), 2**30]).expand(count, 2)
+        return cls(ever, torch.tensor([1, 0]).expand(count, 2), torch.zeros(count))
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A batch of B questions with at most R known readings each. Frames are relative to each target's own."""
+
+    values: Tensor  # (B, R) standardised; 0 where not known
+    errors: Tensor  # (B, R) standardised standard deviations of the readings' errors
+    frame: Tensor  # (B, R) int64
+    cell: Tensor  # (B, R) int64, y * W + x
+    channel: Tensor  # (B, R) int64
+    known: Tensor  # (B, R) bool
+    asked_cell: Tensor  # (B,) int64, y * W + x
+    asked_channel: Tensor  # (B,) int64
+    calendar: Tensor  # (B, D) of the time that is asked for
+
+    def __len__(self) -> int:
+        return len(self.asked_cell)
+
+
+def ask(
+    record: Record,  # values standardised
+    frame: np.ndarray,  # (B,) of the targets
+    cell: np.ndarray,  # (B,) flat in (C, H, W)
+    first: np.ndarray,  # (B,)
+    last: np.ndarray,  # (B,)
+    hiding: Hiding,
+    split: str,
+    generator: torch.Generator,
+) -> Questions:
+    """The readings that each question may know, those that it may not left out."""
+    stretch = record.stretch[frame]
+    begin, end = np.clip(frame + first, 0, len(record)), np.clip(frame + last + 1, 0, len(record))
+    begin, end = record.offsets[begin], record.offsets[np.maximum(begin, end)]
+    most = max(1, int((end - begin).max(initial=0)))
+    position = begin[:, None] + np.arange(most)
+    known = position < end[:, None]
+    position = np.minimum(position, max(len(record.cells) - 1, 0))
+    frames = record.frames
+    when = frames[position]  # (B, R)
+    allowed = np.isin(record.split, MAY_KNOW[split])
+    known &= (record.stretch[when] == stretch[:, None]) & allowed[when]
+    cells, per = record.cells[position], record.grid.cells
+    lag = torch.from_numpy(when - frame[:, None])
+    same = torch.from_numpy(cells % per == (cell % per)[:, None])
+    seen = torch.from_numpy(known)
+    seen &= ~(same & (lag == 0))
+    seen &= ~(same & (lag >= hiding.own[:, :1]) & (lag <= hiding.own[:, 1:]))
+    seen &= ~((lag >= hiding.all[:, :1]) & (lag <= hiding.all[:, 1:]))
+    if bool((hiding.thin > 0).any()):
+        draw = torch.rand(len(frame), per, generator=generator)
+        away = draw.gather(1, torch.from_numpy(cells % per)) < hiding.thin[:, None]
+        seen &= ~(away & ~same)
+    # What is not known leaves the arrays: rows are packed to the longest, zeros elsewhere.
+    width = max(1, int(seen.sum(1).max()))
+    order = (~seen).to(torch.int8).argsort(dim=1, stable=True)[:, :width]
+    seen = seen.gather(1, order)
+
+    def packed(values: np.ndarray, fill: float = 0) -> Tensor:  # (B, R)
+        column = torch.from_numpy(values).gather(1, order)
+        return torch.where(seen, column, torch.full((), fill, dtype=column.dtype))
+
+    errors = np.zeros_like(record.values) if record.errors is None else record.errors
+    depth = 0 if record.calendar is None else record.calendar.shape[1]
+    calendar = np.zeros((len(record), 0), np.float32) if record.calendar is None else record.calendar
+    return Questions(
+        packed(record.values[position]),
+        packed(errors[position]),
+        packed((when - frame[:, None]).astype(np.int64)),
+        packed(cells % per),
+        packed(cells // per),
+        seen,
+        torch.from_numpy(cell % per),
+        torch.from_numpy(cell // per),
+        torch.from_numpy(calendar[frame]).reshape(len(frame), depth),
+    )
+
+
+def splits_of(split: str) -> tuple[str, ...]:
+    """The names of the splits whose frames a question of this split may look on."""
+    return tuple(SPLITS[place] for place in MAY_KNOW[split])

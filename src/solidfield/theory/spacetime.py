@@ -1,0 +1,144 @@
+"""A covariance in space and time, and kriging with the nearest readings under it.
+
+    C(h, u) = c + sum_j a_j exp(-(|h - v_j u| / l_j)^q_j) exp(-(|u| / t_j)^p_j),      0 < p, q <= 2
+
+for a displacement h and a time u: a level that stays, and components of their own reach, duration and drift, so that
+space and time need not separate and what the wind carries is where the wind has carried it. Each factor is positive
+definite, so the sum is. A reading has an error of its own besides: nugget + its own variance.
+
+The law of a value given the k readings that the covariance finds nearest is Gaussian,
+
+    w = K^-1 c,   m = w . y,   s^2 = C(0) + nugget - w . c,
+
+and the parameters maximise the likelihood of observed targets under just these laws, given what their questions know
+(a composite likelihood; Vecchia 1988, Stein, Chi and Welty 2004): what is fitted is what is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..grid import Grid
+
+TABLE = 2**24  # entries of a table of covariances, 64 MB; beyond, covariances are computed as they are needed
+TINY = 1e-3  # of a length or a duration: keeps gradients finite at zero
+STEPS, RATE = 150, 0.05  # of the fit
+
+Covariance = Callable[[Tensor], Tensor]  # (..., 3) offsets in frames, rows, columns -> (...)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The readings nearest to each target, in the order of their covariance with it."""
+
+    values: Tensor  # (B, k) standardised, zeros where there are fewer
+    errors: Tensor  # (B, k) variances of their errors
+    offset: Tensor  # (B, k, 3) int64: frames, rows and columns from the target to the reading
+    valid: Tensor  # (B, k) bool
+
+
+@dataclass(frozen=True)
+class Laws:
+    """Gaussian laws of targets, and how they came about."""
+
+    mean: Tensor  # (B,)
+    std: Tensor  # (B,)
+    weight: Tensor  # (B, k) of the readings
+    covariance: Tensor  # (B, k) of the target with each
+
+
+class SpaceTime(nn.Module):
+    """The covariance of one variable on a grid, in units of its standard deviation."""
+
+    def __init__(self, grid: Grid, lengths: tuple[float, float], components: int = 6):  # size of a cell along (y, x)
+        super().__init__()
+        self.grid, self.lengths = grid, lengths
+        span = math.hypot(*(n * size for n, size in zip(grid.shape, lengths, strict=True)))
+        reach = torch.logspace(-2, 0, components) * span
+        self.reach = nn.Parameter(reach.log())
+        self.duration = nn.Parameter(torch.logspace(0.3, 1.5, components).log())  # frames
+        self.share = nn.Parameter(torch.full((components,), -math.log(components)))
+        self.bend = nn.Parameter(torch.zeros(2, components))  # of the exponents q, p: 2 sigmoid
+        self.drift = nn.Parameter(torch.zeros(components, 2))  # cells a frame
+        self.level = nn.Parameter(torch.tensor(-3.0))
+        self.noise = nn.Parameter(torch.tensor(-4.5))
+
+    @property
+    def nugget(self) -> Tensor:
+        return self.noise.exp() + 1e-5
+
+    @property
+    def variance(self) -> Tensor:
+        """C(0): of the field, without errors of reading."""
+        return self(torch.zeros(1, 3))[0]
+
+    def forward(self, offset: Tensor) -> Tensor:  # (..., 3) frames, rows, columns -> (...)
+        frames = offset[..., :1].to(self.reach.dtype)
+        size = torch.tensor(self.lengths)
+        moved = []
+        for axis in (0, 1):
+            step = offset[..., 1 + axis : 2 + axis] - frames * self.drift[:, axis]
+            if self.grid.periodic[axis]:
+                length = self.grid.shape[axis]
+                step = torch.remainder(step + length / 2, length) - length / 2
+            moved.append(step * size[axis])
+        distance = (moved[0].square() + moved[1].square() + (TINY * self.reach.exp()).square()).sqrt()
+        q, p = 2 * self.bend.sigmoid()
+        away = (distance / self.reach.exp()) ** q + (frames.abs() / self.duration.exp() + TINY) ** p
+        return (self.share - away).exp().sum(-1) + self.level.exp()
+
+    @torch.no_grad()
+    def lookup(self, frames: int) -> Covariance:
+        """C as a function of whole offsets up to so many frames: a table where one fits into memory."""
+        height, width = self.grid.shape
+        count = (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
+        if count > TABLE:
+            return self
+        axes = [torch.arange(-n, n + 1) for n in (frames, height - 1, width - 1)]
+        offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, 2)
+        table = torch.cat([self(part) for part in offsets.split(2**18)])
+
+        def look(offset: Tensor) -> Tensor:
+            row, column = offset[..., 1] + height - 1, offset[..., 2] + width - 1
+            return table[((offset[..., 0] + frames) * (2 * height - 1) + row) * (2 * width - 1) + column]
+
+        return look
+
+    def fit(self, targets: Callable[[int, Covariance], tuple[Known, Tensor]], frames: int) -> float:
+        """Maximise the likelihood of targets; `targets(step, C)` gives a batch, its readings nearest under C."""
+        self.requires_grad_(True)
+        optimiser = torch.optim.Adam(self.parameters(), RATE)
+        loss = torch.zeros(())
+        for step in range(STEPS):
+            if step % (STEPS // 3) == 0:
+                look = self.lookup(frames)
+            known, values = targets(step, look)
+            law = krige(self, known, self)
+            loss = (law.std.log() + 0.5 * ((values - law.mean) / law.std).square()).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.parameters(), 10.0)
+            for group in optimiser.param_groups:
+                group["lr"] = RATE * (1 - step / STEPS) + 0.002
+            optimiser.step()
+        self.requires_grad_(False)
+        return float(loss.detach())
+
+
+def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
+    """The Gaussian law of each target given its nearest readings."""
+    valid = known.valid
+    both = valid[:, :, None] & valid[:, None, :]
+    k = covariance(known.offset[:, None, :] - known.offset[:, :, None]) * both
+    extra = torch.where(valid, model.nugget + known.errors, 1.0)  # padding: unit rows without effect
+    factor = torch.linalg.cholesky(k + torch.diag_embed(extra))
+    c = covariance(known.offset) * valid
+    weight = torch.cholesky_solve(c[..., None], factor)[..., 0]
+    mean = (weight * known.values).sum(1)
+    variance = model.variance + model.nugget - (weight * c).sum(1)
+    return Laws(mean, variance.clamp_min(1e-6).sqrt(), weight, c)
