@@ -1,0 +1,119 @@
+"""Questions know what they may know: brute force over readings, poisoned values, and what each kind of hiding hides."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from solidfield.errors import SolidError
+from solidfield.grid import Grid
+from solidfield.questions.asking import MAY_KNOW, Hiding, ask
+from solidfield.questions.drawing import Plan, draw
+from solidfield.questions.record import Record
+
+GRID = Grid((4, 5))
+
+
+def record(seed: int = 0, frames: int = 40, density: float = 0.4) -> Record:
+    generator = np.random.default_rng(seed)
+    field = generator.normal(size=(frames, 1, *GRID.shape)).astype(np.float32)
+    field[generator.random(field.shape) > density] = np.nan
+    field[7:9] = np.nan  # hours without any reading
+    split = np.repeat([0, 0, 1, 2], frames // 4)
+    return Record.of_frames(field, GRID, ("x",), split, stretch=np.repeat([0, 1], frames // 2))
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def known_by_hand(store: Record, t: int, cell: int, first: int, last: int, split: str) -> set[tuple[int, int, float]]:
+    found = set()
+    for r, frame in enumerate(store.frames):
+        inside = first <= frame - t <= last and store.stretch[frame] == store.stretch[t]
+        if inside and store.split[frame] in MAY_KNOW[split] and (frame != t or store.cells[r] != cell):
+            found.add((int(frame) - t, int(store.cells[r]), float(store.values[r])))
+    return found
+
+
+@pytest.mark.parametrize(("first", "last"), [(-6, 0), (-9, -3), (-5, 5)])
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_a_question_knows_what_brute_force_finds(first, last, split):
+    store = record()
+    readings = store.of_split(split)
+    frame, cell = store.frames[readings], store.cells[readings]
+    count = len(readings)
+    questions = ask(
+        store, frame, cell, np.full(count, first), np.full(count, last), Hiding.nothing(count), split, generator()
+    )
+    for row in range(count):
+        seen = questions.known[row]
+        columns = (questions.frame[row][seen], questions.cell[row][seen], questions.values[row][seen])
+        heard = set(zip(*(column.tolist() for column in columns), strict=True))
+        assert heard == known_by_hand(store, int(frame[row]), int(cell[row]), first, last, split)
+
+
+def test_an_unread_place_has_no_record_and_its_neighbours_keep_theirs():
+    store = record()
+    readings = store.of_split("train")
+    count = len(readings)
+    window = np.full(count, -8), np.full(count, 8)
+    frame, cell = store.frames[readings], store.cells[readings]
+    every, unread = (
+        ask(store, frame, cell, *window, hiding(count), "train", generator())
+        for hiding in (Hiding.nothing, Hiding.unread)
+    )
+    own = every.known & (every.cell == every.asked_cell[:, None])
+    assert not (unread.known & (unread.cell == unread.asked_cell[:, None])).any()
+    assert (unread.known.sum(1) == every.known.sum(1) - own.sum(1)).all()
+    assert own.any()
+
+
+def test_a_forecast_is_the_same_whatever_the_future_holds():
+    store = record()
+    future = store.frames >= 20
+    other = store.with_values(np.where(future, 1e30, store.values))
+    arguments = (np.array([20, 22]), np.array([3, 7]), np.array([-8, -8]), np.array([-1, -3]))
+    stretch = np.zeros(len(store), np.int32)  # one stretch: only the window keeps the future out
+    answers = [
+        ask(dataclasses.replace(r, stretch=stretch), *arguments, Hiding.nothing(2), "test", generator())
+        for r in (store, other)
+    ]
+    for name, value in vars(answers[0]).items():
+        assert torch.equal(value, getattr(answers[1], name)), name
+
+
+@pytest.mark.parametrize("poison", [1e30, -7.0])
+def test_training_questions_do_not_depend_on_what_they_may_not_know(poison):
+    store = record()
+    may = np.isin(store.split[store.frames], MAY_KNOW["train"])
+    other = store.with_values(np.where(may, store.values, poison))
+    plan = Plan(before=6, after=6, leads=(1, 3), fill=0.4, now=0.3, ahead=0.3, sparse=0.5)
+    drawn = [draw(r, r.of_split("train"), 200, plan, "train", generator(1)) for r in (store, other)]
+    assert torch.equal(drawn[0][1], drawn[1][1])
+    for name, value in vars(drawn[0][0]).items():
+        assert torch.equal(value, getattr(drawn[1][0], name)), name
+
+
+def test_the_target_never_stands_among_what_is_known():
+    store = record(density=0.9)
+    plan = Plan(before=6, after=6, leads=(2,), fill=0.5, now=0.3, ahead=0.2)
+    questions, _ = draw(store, store.of_split("train"), 500, plan, "train", generator(2))
+    target = (questions.frame == 0) & (questions.cell == questions.asked_cell[:, None])
+    assert not (questions.known & target).any()
+    assert questions.known.any(1).float().mean() > 0.9
+
+
+def test_values_that_are_not_finite_are_refused():
+    store = record()
+    with pytest.raises(SolidError, match="finite"):
+        store.with_values(np.full(len(store.values), np.nan))
+
+
+def test_a_record_without_some_readings_keeps_its_frames():
+    store = record()
+    less = store.without(store.of_split("test"))
+    assert len(less) == len(store)
+    assert len(less.of_split("test")) == 0
+    assert (less.values == store.values[: len(less.values)]).all()

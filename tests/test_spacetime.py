@@ -1,0 +1,110 @@
+"""Kriging in space and time: equal to conditioning a dense Gaussian law, and its covariance is found again."""
+
+import numpy as np
+import torch
+
+from solidfield.grid import Grid
+from solidfield.models.neighbours import nearest_readings, offsets
+from solidfield.questions.asking import Hiding, ask
+from solidfield.questions.drawing import Plan, draw
+from solidfield.questions.record import Record
+from solidfield.theory.spacetime import SpaceTime, krige
+
+GRID = Grid((6, 7))
+
+
+def covariance(grid: Grid = GRID) -> SpaceTime:
+    torch.manual_seed(0)
+    model = SpaceTime(grid, (1.0, 1.0), components=2)
+    with torch.no_grad():
+        model.drift.copy_(torch.tensor([[0.3, -0.2], [0.0, 0.5]]))
+        model.reach.copy_(torch.tensor([1.5, 4.0]).log())
+    return model.requires_grad_(False)
+
+
+def simulated(model: SpaceTime, frames: int, density: float, seed: int = 0) -> tuple[Record, np.ndarray]:
+    """Draws of the field itself, read at random cells with the nugget as their error."""
+    generator = np.random.default_rng(seed)
+    axes = [np.arange(n) for n in (frames, *model.grid.shape)]
+    places = torch.from_numpy(np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3))
+    dense = model(places[None] - places[:, None]).double().numpy()
+    root = np.linalg.cholesky(dense + 1e-6 * np.eye(len(dense)))
+    field = (root @ generator.normal(size=len(dense))).reshape(frames, 1, *model.grid.shape)
+    field += float(model.nugget) ** 0.5 * generator.normal(size=field.shape)
+    read = np.where(generator.random(field.shape) < density, field, np.nan)
+    return Record.of_frames(read, model.grid, ("x",), np.zeros(frames)), dense
+
+
+def test_kriging_with_all_readings_is_the_conditional_law():
+    model = covariance()
+    record, dense = simulated(model, 5, 0.3)
+    asked = np.array([3, 17, 41])
+    questions = ask(
+        record, np.full(3, 4), asked, np.full(3, -4), np.full(3, -1), Hiding.nothing(3), "train", torch.Generator()
+    )
+    known = nearest_readings(model, questions, GRID.shape, 1000)
+    law = krige(model, known, model)
+    use = record.frames < 4
+    site = record.frames[use] * GRID.cells + record.cells[use]
+    k = dense[np.ix_(site, site)] + float(model.nugget) * np.eye(len(site))
+    cross = dense[np.ix_(4 * GRID.cells + asked, site)]
+    mean = cross @ np.linalg.solve(k, record.values[use].astype(float))
+    variance = dense[0, 0] + float(model.nugget) - (cross * np.linalg.solve(k, cross.T).T).sum(1)
+    np.testing.assert_allclose(law.mean, mean, atol=2e-4)
+    np.testing.assert_allclose(law.std, np.sqrt(variance), rtol=1e-3)
+
+
+def test_a_table_holds_the_covariance():
+    model = covariance()
+    look = model.lookup(4)
+    offset = torch.stack(
+        [torch.randint(-n, n + 1, (200,)) for n in (4, GRID.shape[0] - 1, GRID.shape[1] - 1)], -1
+    )
+    torch.testing.assert_close(look(offset), model(offset))
+    assert look is not model
+
+
+def test_covariances_are_positive_definite_whatever_the_parameters():
+    for seed in range(5):
+        torch.manual_seed(seed)
+        model = SpaceTime(GRID, (1.0, 2.0))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter))
+        places = torch.cartesian_prod(torch.arange(3), torch.arange(6), torch.arange(7)).double()
+        k = model.double()(places[None] - places[:, None])
+        assert torch.linalg.eigvalsh(k).min() > -1e-8 * k.diagonal().max()
+
+
+def test_the_nearest_are_those_with_the_largest_covariance():
+    model = covariance()
+    record, _ = simulated(model, 6, 0.5)
+    questions, _ = draw(record, record.of_split("train"), 20, Plan(before=5, after=5), "train", torch.Generator())
+    known = nearest_readings(model, questions, GRID.shape, 8)
+    every = torch.where(questions.known, model(offsets(questions, GRID.shape)), -torch.inf).sort(1, descending=True)
+    best = torch.where(known.valid, model(known.offset), -torch.inf)
+    torch.testing.assert_close(best, every.values[:, : best.shape[1]])
+
+
+def test_the_fit_finds_a_likelihood_as_high_as_the_truth():
+    truth = covariance()
+    records = [simulated(truth, 12, 0.4, seed)[0] for seed in range(2)]
+    plan = Plan(before=4, after=4, unread=0.3, longest=4, sparse=0.0)
+
+    def questions(step, look):
+        record = records[step % 2]
+        batch, values = draw(record, record.of_split("train"), 100, plan, "train", torch.Generator().manual_seed(step))
+        return nearest_readings(look, batch, GRID.shape, 16), values
+
+    fitted = SpaceTime(GRID, (1.0, 1.0))
+    fitted.fit(questions, 8)
+
+    def surprise(model):
+        total = 0.0
+        for step in range(1000, 1010):
+            known, values = questions(step, model)
+            law = krige(model, known, model)
+            total += float((law.std.log() + 0.5 * ((values - law.mean) / law.std) ** 2).mean())
+        return total / 10
+
+    assert surprise(fitted) < surprise(truth) + 0.05
