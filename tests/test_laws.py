@@ -95,6 +95,17 @@ def test_mixture_loss_is_the_negative_log_likelihood():
     torch.testing.assert_close(loss.double(), -density.log(), rtol=1e-5, atol=1e-5)
 
 
+def test_mixture_crps_is_the_integral_of_its_definition():
+    law = some_law("mixture", channels=1).double()
+    features, values = torch.randn(6, 4, generator=torch_generator(0, "crps")).double(), torch.linspace(-3, 3, 6)
+    log_pi, mu, s = law.of(features, torch.zeros(6, dtype=torch.long))
+    x = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
+    below = (log_pi.exp()[:, None] * torch.special.ndtr((x[:, None] - mu[:, None]) / s[:, None])).sum(-1)
+    integral = torch.trapezoid((below - (x >= values[:, None]).double()) ** 2, x)
+    found = law.crps(features, values.double(), torch.zeros(6, dtype=torch.long))
+    torch.testing.assert_close(found, integral, atol=2e-3, rtol=1e-3)
+
+
 def test_mixture_quantiles_match_brute_force():
     law = some_law("mixture", channels=1)
     features = torch.randn(20, 4, generator=torch_generator(1))

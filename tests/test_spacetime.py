@@ -57,9 +57,7 @@ def test_kriging_with_all_readings_is_the_conditional_law():
 def test_a_table_holds_the_covariance():
     model = covariance()
     look = model.lookup(4)
-    offset = torch.stack(
-        [torch.randint(-n, n + 1, (200,)) for n in (4, GRID.shape[0] - 1, GRID.shape[1] - 1)], -1
-    )
+    offset = torch.stack([torch.randint(-n, n + 1, (200,)) for n in (4, GRID.shape[0] - 1, GRID.shape[1] - 1)], -1)
     torch.testing.assert_close(look(offset), model(offset))
     assert look is not model
 

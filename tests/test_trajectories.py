@@ -2,11 +2,11 @@
 
 import numpy as np
 import torch
-from test_spacetime import GRID, covariance
 
 from solidfield.noise import MemberNoise
 from solidfield.theory import trajectories
 from solidfield.theory.trajectories import joint_latents
+from test_spacetime import GRID, covariance
 
 
 def scene() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

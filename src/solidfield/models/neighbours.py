@@ -20,9 +20,7 @@ def offsets(questions: Questions, shape: tuple[int, int]) -> Tensor:  # (B, R, 3
 
 
 @torch.no_grad()
-def nearest_readings(
-    covariance: Covariance, questions: Questions, shape: tuple[int, int], count: int
-) -> Known:
+def nearest_readings(covariance: Covariance, questions: Questions, shape: tuple[int, int], count: int) -> Known:
     """The readings of the target's own variable with the largest covariance with it."""
     offset = offsets(questions, shape)
     mine = questions.known & (questions.channel == questions.asked_channel[:, None])

@@ -5,8 +5,9 @@
     x    = m + s Q(z; f)                                           a law (`theory/laws.py`), learned at observed targets
 
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
-After training, z is stretched as held-out questions ask, by kind: gaps by their length, forecasts by their lead,
-unread places by hiding each sensor's record in turn.
+The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
+the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
+gaps by their length, forecasts by their lead, unread places by hiding each sensor's record in turn.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..grid import Grid
+from ..pairs.scaling import Scaling
 from ..questions.asking import Questions
 from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.laws import LAWS
@@ -30,6 +32,9 @@ from .set_encoder import SetEncoder
 KINDS = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+", "unread", "unread, outage", "ahead 1", "ahead 2-4", "ahead 5+")
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
 LEVEL = 0.9
+LIKELIHOOD = 0.1  # its weight beside the CRPS
+STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
+TRANSFORMS = ("none", "log", "sqrt")
 
 
 class SolidSet(nn.Module):
@@ -61,7 +66,23 @@ class SolidSet(nn.Module):
         self.steps: Tensor  # typical steps between readings: frames, rows, columns
         self.register_buffer("stretch", torch.ones(len(KINDS)))
         self.stretch: Tensor
+        self.register_buffer("units", torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(channels, 1))
+        self.units: Tensor  # (C, 4): transform, mean and std of transformed readings, std of the readings themselves
         self.look: list[Covariance] = []
+
+    def in_units(self, scaling: Scaling) -> SolidSet:
+        """Told how standard units came about, so that errors count as they do in physical ones."""
+        transforms = scaling.transforms or ("none",) * len(scaling.mean)
+        rows = zip(map(TRANSFORMS.index, transforms), scaling.mean, scaling.std, scaling.physical_std, strict=True)
+        self.units.copy_(torch.tensor(list(rows)))
+        return self
+
+    def slope(self, location: Tensor, channel: Tensor) -> Tensor:  # (B,) -> (B,)
+        """Physical standard deviations per standard unit, at a location."""
+        transform, mean, std, physical = self.units[channel].T
+        raised = mean + std * location
+        steep = torch.where(transform == 1, raised.exp(), torch.where(transform == 2, 2 * raised, 1.0))
+        return (steep * std / physical).clamp(1 / STEEPEST, STEEPEST)
 
     def prepare(self, targets: Callable[[int], tuple[Questions, Tensor]], spacing: tuple[float, float]) -> None:
         """Fit the prior of every variable to training questions; `spacing`: rows and columns between sensors."""
@@ -72,7 +93,9 @@ class SolidSet(nn.Module):
                 questions, values = targets(step)
                 known = nearest_readings(look, questions, self.grid.shape, self.nearest)
                 mine = questions.asked_channel == channel
-                return Known(known.values[mine], known.errors[mine], known.offset[mine], known.valid[mine]), values[mine]
+                return Known(known.values[mine], known.errors[mine], known.offset[mine], known.valid[mine]), values[
+                    mine
+                ]
 
             prior.fit(batch, self.frames)
         self.look = []
@@ -103,12 +126,14 @@ class SolidSet(nn.Module):
 
     def loss(self, questions: Questions, values: Tensor, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(questions)
-        return self.law.loss(features, (values - law.mean) / law.std, questions.asked_channel, generator).mean()
+        channel, target = questions.asked_channel, (values - law.mean) / law.std
+        crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel)
+        return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator)).mean()
 
     @torch.no_grad()
     def quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
         """Values at latents z: normal quantiles for levels, correlated draws for members."""
-        features, law, known = self.laws(questions)
+        features, law, _ = self.laws(questions)
         z = torch.atleast_2d(latents) * self.stretch[self.kind(questions)]
         z = z.expand(len(z), len(questions))
         every = z[..., None].expand(*z.shape, len(self.prior))

@@ -57,6 +57,10 @@ class Law(nn.Module, ABC):
         """What training minimises at observed targets."""
 
     @abstractmethod
+    def crps(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:  # (P,)
+        """The CRPS of observed targets, in closed form and differentiable; of a diffusion law, that of its mixture."""
+
+    @abstractmethod
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:  # (P,)
         """z with Q(z) = value."""
 
@@ -120,6 +124,9 @@ class MixtureLaw(Law):
 
     def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
         return _surprise(*self.of(features, channel), values)
+
+    def crps(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
+        return _mixture_crps(*self.of(features, channel), values)
 
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
         return _normal_score(*self.of(features, channel), values)
@@ -212,6 +219,9 @@ class DiffusionLaw(Law):
         changed = 0.5 * math.pi * (weight * g * (g - 2 * zeta)).mean(0)  # (L,)
         return _surprise(log_pi, mu, s, values).index_add(0, heard, changed * len(values) / max(count, 1))
 
+    def crps(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
+        return self.mixture.crps(features, values, channel)
+
     def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
         y = self.mixture.latent(features, values, channel)
         return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi)
@@ -251,6 +261,21 @@ def _surprise(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor: 
     """-log of a mixture's density, up to a constant."""
     z = (values[:, None] - mu) / s
     return -torch.logsumexp(log_pi - s.log() - 0.5 * z**2, dim=-1)
+
+
+def _mixture_crps(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
+    """E|X - y| - E|X - X'| / 2 for X, X' of the mixture (Grimit et al. 2006)."""
+    pi, variance = log_pi.exp(), s**2
+    apart = mu[:, :, None] - mu[:, None, :]
+    own = pi[:, :, None] * pi[:, None, :] * _mean_size(apart, variance[:, :, None] + variance[:, None, :])
+    return (pi * _mean_size(values[:, None] - mu, variance)).sum(-1) - 0.5 * own.sum((1, 2))
+
+
+def _mean_size(mean: Tensor, variance: Tensor) -> Tensor:
+    """E|N(mean, variance)|."""
+    s = variance.sqrt()
+    z = mean / s
+    return s * math.sqrt(2 / math.pi) * torch.exp(-0.5 * z**2) + mean * (2 * torch.special.ndtr(z) - 1)
 
 
 def _below(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor) -> Tensor:  # three of (..., J), (...) -> (...)

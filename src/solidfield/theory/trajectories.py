@@ -71,9 +71,7 @@ def _conditioning(
     k.diagonal().add_(errors.double() + float(model.nugget))
     factor = torch.linalg.cholesky(k)
     cross = torch.cat([model(known[None] - part[:, None]) for part in asked.split(4096)]).double()
-    left = [
-        torch.linalg.solve_triangular(factor, part.T, upper=False).square().sum(0) for part in cross.split(4096)
-    ]
+    left = [torch.linalg.solve_triangular(factor, part.T, upper=False).square().sum(0) for part in cross.split(4096)]
     total = float(model.variance)
     return factor, cross, (total - torch.cat(left)).clamp_min(JITTER * total)
 

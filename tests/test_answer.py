@@ -1,0 +1,84 @@
+"""Members from sets of readings: in a Gaussian world they are draws of the exact posterior."""
+
+import numpy as np
+import torch
+
+from solidfield.models.solid_set import KINDS, SolidSet
+from solidfield.prediction.answer import Scene, answer
+from solidfield.questions.asking import Hiding, ask
+from solidfield.questions.drawing import Plan, draw
+from test_spacetime import GRID, covariance, simulated
+
+
+def gaussian_model(nearest: int = 200) -> SolidSet:
+    """The set model with the true covariance, and a law that says nothing beyond the prior's: one standard normal."""
+    torch.manual_seed(0)
+    model = SolidSet(GRID, 1, (1.0, 1.0), 12, nearest=nearest, law_options={"components": 1})
+    truth = covariance()
+    model.prior[0] = truth
+    last = model.law.head[-1]
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.copy_(torch.tensor([0.0, 0.0, float(np.log(np.expm1(0.99)))]))  # softplus + 0.01 = 1
+    return model
+
+
+def test_members_of_a_scene_are_draws_of_the_posterior():
+    model = gaussian_model()
+    record, dense = simulated(covariance(), 6, 0.3)
+    cells = np.arange(GRID.cells)
+    scene = Scene.forecast(3, [1, 2], cells, before=4)
+    members = answer(model, record, scene, 2000, seed=0)
+    nugget = float(covariance().nugget)
+    use = record.frames <= 3
+    site = record.frames[use] * GRID.cells + record.cells[use]
+    k = dense[np.ix_(site, site)] + nugget * np.eye(len(site))
+    asked = scene.frame * GRID.cells + scene.cell
+    weight = np.linalg.solve(k, dense[np.ix_(site, asked)])
+    mean = weight.T @ record.values[use].astype(float)
+    left = dense[np.ix_(asked, asked)] - dense[np.ix_(asked, site)] @ weight
+    np.testing.assert_allclose(members.mean(0), mean, atol=0.15)
+    np.testing.assert_allclose(members.var(0), left.diagonal() + nugget, rtol=0.25)
+    # The mean over the whole scene: only a joint draw has its spread.
+    whole = members.mean(1)
+    assert abs(whole.std() / np.sqrt(left.mean()) - 1) < 0.1
+
+
+def test_what_was_read_is_as_it_was_read():
+    model = gaussian_model(16)
+    record, _ = simulated(covariance(), 5, 0.3)
+    frame = np.full(GRID.cells, 2)
+    members = answer(model, record, Scene.filling(frame, np.arange(GRID.cells), 3, 3), 5, seed=1)
+    here = record.frames == 2
+    np.testing.assert_array_equal(members[:, record.cells[here]], np.tile(record.values[here], (5, 1)))
+
+
+def test_every_kind_of_question_is_told_apart():
+    model = gaussian_model(16)
+    record, _ = simulated(covariance(), 12, 0.9)
+    middle = np.flatnonzero((record.frames == 6) & (record.cells == 20))
+    frame, cell = record.frames[middle], record.cells[middle]
+
+    def kind(first: int, last: int, hiding: Hiding) -> str:
+        asked = ask(record, frame, cell, np.array([first]), np.array([last]), hiding, "train", torch.Generator())
+        return KINDS[int(model.kind(asked)[0])]
+
+    never = torch.tensor([[1, 0]])
+    thin = torch.zeros(1)
+    assert len(middle) == 1
+    assert kind(-5, 5, Hiding(torch.tensor([[-3, 3]]), never, thin)) == "gap 2-6"
+    assert kind(-5, 5, Hiding.unread(1)) == "unread"
+    assert kind(-5, 5, Hiding(torch.tensor([[-9, 9]]), torch.tensor([[-1, 1]]), thin)) == "unread, outage"
+    assert kind(-5, -1, Hiding.nothing(1)) == "ahead 1"
+    assert kind(-5, -3, Hiding.nothing(1)) == "ahead 2-4"
+
+
+def test_a_stretch_makes_intervals_hold():
+    model = gaussian_model(24)
+    with torch.no_grad():
+        model.law.head[-1].bias[2] = float(np.log(np.expm1(0.59)))  # laws that are too narrow by 0.6
+    records = [simulated(covariance(), 12, 0.4, seed)[0] for seed in range(3)]
+    plan = Plan(before=4, after=4, unread=1.0, outage=0.0, sparse=0.0)
+    held = [draw(r, r.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3)) for r in records]
+    stretch = model.calibrate(held)
+    assert abs(stretch["unread"] - 1 / 0.6) < 0.15
