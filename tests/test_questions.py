@@ -92,15 +92,15 @@ def test_training_questions_do_not_depend_on_what_they_may_not_know(poison):
     other = store.with_values(np.where(may, store.values, poison))
     plan = Plan(before=6, after=6, leads=(1, 3), fill=0.4, now=0.3, ahead=0.3, sparse=0.5)
     drawn = [draw(r, r.of_split("train"), 200, plan, "train", generator(1)) for r in (store, other)]
-    assert torch.equal(drawn[0][1], drawn[1][1])
-    for name, value in vars(drawn[0][0]).items():
-        assert torch.equal(value, getattr(drawn[1][0], name)), name
+    assert torch.equal(drawn[0].values, drawn[1].values)
+    for name, value in vars(drawn[0].questions).items():
+        assert torch.equal(value, getattr(drawn[1].questions, name)), name
 
 
 def test_the_target_never_stands_among_what_is_known():
     store = record(density=0.9)
     plan = Plan(before=6, after=6, leads=(2,), fill=0.5, now=0.3, ahead=0.2)
-    questions, _ = draw(store, store.of_split("train"), 500, plan, "train", generator(2))
+    questions = draw(store, store.of_split("train"), 500, plan, "train", generator(2)).questions
     target = (questions.frame == 0) & (questions.cell == questions.asked_cell[:, None])
     assert not (questions.known & target).any()
     assert questions.known.any(1).float().mean() > 0.9

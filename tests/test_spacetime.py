@@ -77,7 +77,9 @@ def test_covariances_are_positive_definite_whatever_the_parameters():
 def test_the_nearest_are_those_with_the_largest_covariance():
     model = covariance()
     record, _ = simulated(model, 6, 0.5)
-    questions, _ = draw(record, record.of_split("train"), 20, Plan(before=5, after=5), "train", torch.Generator())
+    questions = draw(
+        record, record.of_split("train"), 20, Plan(before=5, after=5), "train", torch.Generator()
+    ).questions
     known = nearest_readings(model, questions, GRID.shape, 8)
     every = torch.where(questions.known, model(offsets(questions, GRID.shape)), -torch.inf).sort(1, descending=True)
     best = torch.where(known.valid, model(known.offset), -torch.inf)
@@ -91,8 +93,8 @@ def test_the_fit_finds_a_likelihood_as_high_as_the_truth():
 
     def questions(step, look):
         record = records[step % 2]
-        batch, values = draw(record, record.of_split("train"), 100, plan, "train", torch.Generator().manual_seed(step))
-        return nearest_readings(look, batch, GRID.shape, 16), values
+        lesson = draw(record, record.of_split("train"), 100, plan, "train", torch.Generator().manual_seed(step))
+        return nearest_readings(look, lesson.questions, GRID.shape, 16), lesson.values
 
     fitted = SpaceTime(GRID, (1.0, 1.0))
     fitted.fit(questions, 8)

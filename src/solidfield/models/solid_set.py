@@ -20,9 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..forecast import Objective
 from ..grid import Grid
 from ..pairs.scaling import Scaling
-from ..questions.asking import Questions
+from ..questions.asking import Lesson, Questions
 from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.laws import LAWS
 from ..theory.spacetime import Covariance, Known, Laws, SpaceTime, krige
@@ -39,6 +40,9 @@ TRANSFORMS = ("none", "log", "sqrt")
 
 class SolidSet(nn.Module):
     """Laws of values anywhere in space and time, given sets of readings."""
+
+    name = "solid-set"
+    leaks = False
 
     def __init__(
         self,
@@ -84,18 +88,25 @@ class SolidSet(nn.Module):
         steep = torch.where(transform == 1, raised.exp(), torch.where(transform == 2, 2 * raised, 1.0))
         return (steep * std / physical).clamp(1 / STEEPEST, STEEPEST)
 
-    def prepare(self, targets: Callable[[int], tuple[Questions, Tensor]], spacing: tuple[float, float]) -> None:
+    def objectives(self) -> list[Objective]:
+        return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]
+
+    def parameter_count(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    def label(self) -> str:
+        return self.name
+
+    def prepare(self, lessons: Callable[[int], Lesson], spacing: tuple[float, float]) -> None:
         """Fit the prior of every variable to training questions; `spacing`: rows and columns between sensors."""
         self.steps.copy_(torch.tensor([1.0, *spacing]))
         for channel, prior in enumerate(self.prior):
 
             def batch(step: int, look: Covariance, channel: int = channel) -> tuple[Known, Tensor]:
-                questions, values = targets(step)
-                known = nearest_readings(look, questions, self.grid.shape, self.nearest)
-                mine = questions.asked_channel == channel
-                return Known(known.values[mine], known.errors[mine], known.offset[mine], known.valid[mine]), values[
-                    mine
-                ]
+                lesson = lessons(step)
+                known = nearest_readings(look, lesson.questions, self.grid.shape, self.nearest)
+                mine = lesson.questions.asked_channel == channel
+                return Known(*(part[mine] for part in vars(known).values())), lesson.values[mine]
 
             prior.fit(batch, self.frames)
         self.look = []
@@ -124,11 +135,18 @@ class SolidSet(nn.Module):
         there = fields[:, cell].movedim(0, -1) - at[:, None]
         return at, there * known.valid[..., None]
 
-    def loss(self, questions: Questions, values: Tensor, generator: torch.Generator) -> Tensor:
-        features, law, _ = self.laws(questions)
-        channel, target = questions.asked_channel, (values - law.mean) / law.std
+    def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
+        features, law, _ = self.laws(lesson.questions)
+        channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
         crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel)
         return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator)).mean()
+
+    @torch.no_grad()
+    def crps(self, lesson: Lesson) -> Tensor:  # (B,)
+        """The CRPS of every target in standard units, before any stretch."""
+        features, law, _ = self.laws(lesson.questions)
+        target = (lesson.values - law.mean) / law.std
+        return law.std * self.law.crps(features, target, lesson.questions.asked_channel)
 
     @torch.no_grad()
     def quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
@@ -142,10 +160,10 @@ class SolidSet(nn.Module):
         return law.mean + law.std * values.gather(2, mine)[..., 0]
 
     @torch.no_grad()
-    def latent(self, questions: Questions, values: Tensor) -> Tensor:  # (B,)
-        """z of values under their laws, before any stretch."""
-        features, law, _ = self.laws(questions)
-        return self.law.latent(features, (values - law.mean) / law.std, questions.asked_channel)
+    def latent(self, lesson: Lesson) -> Tensor:  # (B,)
+        """z of what was read under its law, before any stretch."""
+        features, law, _ = self.laws(lesson.questions)
+        return self.law.latent(features, (lesson.values - law.mean) / law.std, lesson.questions.asked_channel)
 
     def kind(self, questions: Questions) -> Tensor:  # (B,) positions in KINDS
         """What a question is like, by what it knows."""
@@ -162,12 +180,12 @@ class SolidSet(nn.Module):
         return torch.where(ahead, by_lead, torch.where(gap < far, by_gap, unread))
 
     @torch.no_grad()
-    def calibrate(self, held_out: Iterable[tuple[Questions, Tensor]]) -> dict[str, float]:
+    def calibrate(self, held_out: Iterable[Lesson]) -> dict[str, float]:
         """Stretch the laws of each kind until their 90 % intervals hold 90 % of held-out targets."""
         sizes, kinds = [], []
-        for questions, values in held_out:
-            sizes.append(self.latent(questions, values).abs())
-            kinds.append(self.kind(questions))
+        for lesson in held_out:
+            sizes.append(self.latent(lesson).abs())
+            kinds.append(self.kind(lesson.questions))
         size, kind = torch.cat(sizes).numpy(), torch.cat(kinds).numpy()
         edge = NormalDist().inv_cdf((1 + LEVEL) / 2)
         every = conformal_quantile(size, LEVEL)

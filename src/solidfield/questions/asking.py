@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .record import SPLITS, Record
+from .record import Record
 
 # What the questions of a split may know: training frames train alone, validation also looks on training frames.
 MAY_KNOW = {"train": (0,), "validation": (0, 1), "test": (0, 1, 2)}
@@ -75,6 +75,23 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.asked_cell)
+
+    def to(self, device: torch.device | str) -> Questions:
+        return Questions(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Questions and what was read where they ask: what training and calibration learn from."""
+
+    questions: Questions
+    values: Tensor  # (B,) standardised
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def to(self, device: torch.device | str) -> Lesson:
+        return Lesson(self.questions.to(device), self.values.to(device))
 
 
 def ask(
@@ -133,8 +150,3 @@ def ask(
         torch.from_numpy(cell // per),
         torch.from_numpy(calendar[frame]).reshape(len(frame), depth),
     )
-
-
-def splits_of(split: str) -> tuple[str, ...]:
-    """The names of the splits whose frames a question of this split may look on."""
-    return tuple(SPLITS[place] for place in MAY_KNOW[split])

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .asking import Hiding, Questions, ask
+from .asking import Hiding, Lesson, ask
 from .record import Record
 
 
@@ -52,13 +52,13 @@ def draw(
     plan: Plan,
     split: str,
     generator: torch.Generator,
-) -> tuple[Questions, Tensor]:  # and the targets' values (B,)
+) -> Lesson:
     """Questions drawn at random."""
     chosen = readings[torch.randint(len(readings), (count,), generator=generator).numpy()]
     first, last = _sides(count, plan, generator)
     frame, cell = record.frames[chosen], record.cells[chosen]
     questions = ask(record, frame, cell, first, last, _hiding(count, plan, generator), split, generator)
-    return questions, torch.from_numpy(record.values[chosen])
+    return Lesson(questions, torch.from_numpy(record.values[chosen]))
 
 
 def _sides(count: int, plan: Plan, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:  # first, last

@@ -23,52 +23,34 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..config import TrainConfig
 from ..disk import clean, digest, pack, read_json, refuse_existing, replace, write_json, writing
 from ..errors import SolidError
-from ..forecast import Forecaster
 from ..pairs.scaling import Scaling
-from ..pairs.store import PairStore
 from .record import CELLS, LOG, PAIRS, RUN, STATE, WEIGHTS, Document
 
 
 def describe(
-    model: Forecaster,
+    model: Any,
     options: Mapping[str, Any],
-    store: PairStore,
+    data: Mapping[str, Any],  # what decides them, and what a run needs to know of them
     scaling: Scaling,
     config: TrainConfig,
     processes: int,
     reading: Mapping[str, Any] | None = None,  # how the readings were read and paired, where they were for this run
 ) -> Document:
     """All that decides the result of a training run, as plain JSON."""
-    grid = model.spec.grid
     model_part = {"name": model.name, "options": dict(options), "leaks": model.leaks}
-    data_part = {
-        "fingerprint": store.fingerprint,
-        "grid": grid.as_dict(),
-        "variables": list(store.variables),
-        "units": list(store.units),
-        "covariates": model.spec.covariates,
-        "shifts": list(model.spec.shifts),
-        "leads": sorted(int(lead) for lead in store.leads),
-        "step": float(store.step),
-    }
-    if store.recipe is not None:
-        data_part["recipe"] = store.recipe
-    if store.epoch is not None:
-        data_part |= {"epoch": store.epoch, "clock": store.attributes["clock"]}
     train_part = config.model_dump(mode="json")
     versions = {name: version(name) for name in ("solidfield", "torch", "numpy")}
     document = {
         "format": 1,
         "label": model.label(),
         "model": model_part,
-        "data": data_part,
+        "data": dict(data),
         "scaling": scaling.as_dict(),
         "train": train_part,
         "processes": processes,  # each draws its own noise: another number gives another result
@@ -85,36 +67,14 @@ def describe(
     return json.loads(json.dumps(document))
 
 
-def never_supervised(store: PairStore, config: TrainConfig) -> Tensor:  # (C, H, W) bool
-    """The cells that no training target teaches, moved ones included."""
-    return torch.from_numpy(~_rolled(store.supervised(), store.shifts if config.shifts else (0, 0)))
-
-
-def start(path: Path, document: Document, store: PairStore, config: TrainConfig) -> Document:
+def start(path: Path, document: Document, cells: Mapping[str, Tensor]) -> Document:
     """Make the folder; one that holds anything but the pairs of this run is never written over."""
     refuse_existing(path, "resume it or choose another folder", besides=(PAIRS,))
-    cells = {"never_supervised": never_supervised(store, config)}
-    if store.grid.domain is not None:
-        cells["domain"] = torch.as_tensor(store.grid.domain, dtype=torch.bool)
-    if store.channels is not None:
-        cells["static"] = torch.from_numpy(store.channels.static)
     content, sha256 = pack(cells)
     replace(path / CELLS, content)
     document = document | {"files": {CELLS: sha256}}
     write_json(path / RUN, document)
     return document
-
-
-def _rolled(
-    supervised: np.ndarray,  # (C, H, W) bool
-    shifts: tuple[int, int],
-) -> np.ndarray:  # (C, H, W) bool
-    """The cells that targets reach once examples are rolled along the world's symmetries, too."""
-    for axis, step in zip((1, 2), shifts, strict=True):
-        if step:
-            rolls = range(0, supervised.shape[axis] * step, step)
-            supervised = np.any([np.roll(supervised, roll, axis) for roll in rolls], axis=0)
-    return supervised
 
 
 def recorded_run(path: Path) -> Document:

@@ -13,7 +13,7 @@ other.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -28,23 +28,18 @@ from torch import Tensor
 from ..config import TrainConfig
 from ..engine import Progress
 from ..errors import SolidError
-from ..fields import Pair
 from ..forecast import Fitted, Forecaster
-from ..keys import evenly
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from . import folder
-from .batches import batch_of_step
 from .budget import Budget
 from .checkpoint import State, load_state, save_state
 from .optimise import adamw, descend, learning_rate, moments, restore_moments, update_average
 from .processes import by_first, launch, repeatable
 from .record import STATE, Document
-from .validation import total_crps, validation_examples
+from .task import PairTask, Task
 
 LOG_EVERY = 10  # steps between two lines of the log
-PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
-CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
 
 
 @dataclass(frozen=True)
@@ -62,11 +57,9 @@ class Session:
     """What stays the same from the first step of this process to its last."""
 
     fabric: Fabric
-    store: PairStore
-    scaling: Scaling
+    task: Task
     config: TrainConfig
     run: Path
-    held_out: np.ndarray | None  # (V,) the validation examples
 
 
 @dataclass
@@ -113,8 +106,8 @@ def train(
         Default: fitted to the training readings.
     resume : bool
         Go on where an interrupted run stopped. Default False.
-    report : callable, optional
-        Called with a `Progress` after every step.
+    progress : callable, optional
+        Told of every step: what, done, total.
     ready : bool
         The model comes prepared (`Forecaster.prepare`). Default False.
     reading : dict, optional
@@ -141,12 +134,27 @@ def train(
     'fitted'
     """
     run = Path(run)
-    _check(model, store, config)
-    held_out = validation_examples(store, config)
+    task = PairTask.of(store, config, scaling)
+    return train_task(model, task, run, config, options, resume, progress, ready, reading)
+
+
+def train_task(
+    model: Any,  # of the kind that the task is for
+    task: Task,
+    run: Path,
+    config: TrainConfig,
+    options: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    ready: bool = False,
+    reading: Mapping[str, Any] | None = None,
+) -> TrainResult:
+    """As `train`, whatever the examples are."""
+    _check(model, task, config)
     fabric = launch(config)
-    scaling = scaling or Scaling.fit(store, store.split("train"))
-    document = folder.describe(model, options or {}, store, scaling, config, fabric.world_size, reading)
-    session = Session(fabric, store, scaling, config, run, held_out)
+    data = task.describe(model)
+    document = folder.describe(model, options or {}, data, task.scaling, config, fabric.world_size, reading)
+    session = Session(fabric, task, config, run)
     with ExitStack() as held:
         document = by_first(fabric, _begin, held, session, document, resume)
         if document["finished"]:
@@ -164,22 +172,18 @@ def _begin(held: ExitStack, session: Session, document: Document, resume: bool) 
     """Start the run or resume it, and be the only one to train in its folder."""
     run = session.run
     if not resume:
-        document = folder.start(run, document, session.store, session.config)
+        document = folder.start(run, document, session.task.cells())
     if run.is_dir():
         held.enter_context(folder.only_writer(run))
     return folder.resume(run, document) if resume else document
 
 
-def _check(model: Forecaster, store: PairStore, config: TrainConfig) -> None:
-    made, found = (model.spec.channels, *model.spec.grid.shape), (len(store.variables), *store.grid.shape)
-    if made != found:
+def _check(model: Any, task: Task, config: TrainConfig) -> None:
+    task.check(model)
+    if config.patience is not None and not task.held_out:
         raise SolidError(
-            f"the model is made for (variables, y, x) = {made} and {store.path} has {found}; "
-            "build it from the store's grid and variables"
-        )
-    if model.leaks and not store.leaks:
-        raise SolidError(
-            f"'{model.name}' run as oracle needs dense truth and {store.path} has readings only; observe with oracle on"
+            f"train.patience = {config.patience} needs validation examples and there are none; "
+            "hold some out or leave patience out"
         )
     if config.minutes is None and config.warmup >= config.steps:
         raise SolidError(
@@ -191,53 +195,28 @@ def _check(model: Forecaster, store: PairStore, config: TrainConfig) -> None:
 def _fit(session: Session, model: Fitted) -> tuple[TrainResult, Mapping[str, Tensor]]:
     """One call instead of a loop, saved the same way; there is nothing to resume but to fit again."""
     budget = Budget(session.config)
-    model.fit(_batches(session, session.store.split("train")))
+    assert isinstance(session.task, PairTask)
+    model.fit(session.task.batches(session.task.store.split("train"), session.fabric.device))
     crps = _validate(session, model.eval())
     line = {"step": 0, "validation_crps": crps, "seconds": round(budget.seconds, 3)}
     by_first(session.fabric, folder.log, session.run, line)
     return TrainResult(session.run, 0, "fitted", crps, 0, budget.seconds), model.state_dict()
 
 
-def prepare(
-    model: Forecaster, store: PairStore, scaling: Scaling, batch: int, device: torch.device = torch.device("cpu")
-) -> None:
-    """Give a new model training examples for what its loss starts from."""
-    indices = store.split("train")
-    model.prepare(_standardised(store, scaling, evenly(indices, PREPARE_EXAMPLES), batch, device))
-
-
-def _conclude(session: Session, model: Forecaster, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Give the finished model held-out examples (training ones if there are none) for what its loss did not see."""
-    store = session.store
+def _conclude(session: Session, model: Any, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Give the finished model held-out examples for what its loss did not see."""
     model.load_state_dict(weights)
-    split = "train" if session.held_out is None else "validation"
-    indices = store.split(split)
-    never = folder.never_supervised(store, session.config).to(session.fabric.device)
-    earlier, later = (_batches(session, evenly(rows, CONCLUDE_EXAMPLES)) for rows in store.followed(indices))
-    held_out = _batches(session, evenly(indices, CONCLUDE_EXAMPLES))
-    model.eval().conclude(held_out, never, zip(earlier, later, strict=True))
+    session.task.conclude(model.eval(), session.fabric.device)
     return model.state_dict()
 
 
-def _batches(session: Session, indices: np.ndarray) -> Iterator[Pair]:
-    return _standardised(session.store, session.scaling, indices, session.config.batch, session.fabric.device)
-
-
-def _standardised(
-    store: PairStore, scaling: Scaling, indices: np.ndarray, batch: int, device: torch.device
-) -> Iterator[Pair]:
-    """Examples in chunks, for what is estimated outside the loop."""
-    for start in range(0, len(indices), batch):
-        yield scaling.standardise(store.batch(indices[start : start + batch])).to(device)
-
-
 def _loop(
-    session: Session, model: Forecaster, progress: Progress | None, ready: bool
+    session: Session, model: Any, progress: Progress | None, ready: bool
 ) -> tuple[TrainResult, Mapping[str, Tensor]]:
-    fabric, store, config, run = session.fabric, session.store, session.config, session.run
+    fabric, task, config, run = session.fabric, session.task, session.config, session.run
     budget, saved = Budget(config), load_state(run / STATE)
     if saved is None and not ready:
-        prepare(model, store, session.scaling, config.batch, fabric.device)
+        task.prepare(model, fabric.device)
     average = copy.deepcopy(model).eval().requires_grad_(False)
     objectives = model.train().objectives()
     optimisers = [adamw(objective, config) for objective in objectives]
@@ -270,20 +249,20 @@ def _loop(
         checkpoint()  # the initial weights, which a resumed run must not draw anew
     by_first(fabric, folder.trim_log, run, step)
     total: int | None = by_first(fabric, folder.total_steps, run)
-    share = (store, session.scaling, store.split("train"), config, fabric.global_rank, fabric.world_size)
+    share = (fabric.global_rank, fabric.world_size, model)
     wrapped: list[Any] = [fabric.setup_optimizers(optimiser) for optimiser in optimisers]
     seen: list[list[tuple[float, float]]] = []
 
     with ThreadPoolExecutor(1) as reader:
         # A batch is a function of its step alone, so the next one is made while this one is used.
-        upcoming = reader.submit(batch_of_step, *share, step, oracle=model.leaks)
+        upcoming = reader.submit(task.batch, step, *share)
         while (total is None or step < total) and not exhausted():
-            pair = upcoming.result().to(fabric.device)
-            upcoming = reader.submit(batch_of_step, *share, step + 1, oracle=model.leaks)
+            examples = upcoming.result().to(fabric.device)
+            upcoming = reader.submit(task.batch, step + 1, *share)
             rate = learning_rate(step, total, config)
             seen.append(
                 [
-                    descend(fabric, model, objective, optimiser, pair, rate, step, config)
+                    descend(fabric, model, objective, optimiser, examples, rate, step, config)
                     for objective, optimiser in zip(objectives, wrapped, strict=True)
                 ]
             )
@@ -327,15 +306,14 @@ def _loop(
     return result, best or average.state_dict()
 
 
-def _validate(session: Session, model: Forecaster) -> float | None:
+def _validate(session: Session, model: Any) -> float | None:
     """The mean CRPS over the held-out examples, shared among the processes; None where there are none."""
-    fabric, examples = session.fabric, session.held_out
-    if examples is None:
+    fabric, task = session.fabric, session.task
+    if not task.held_out:
         return None
-    share = examples[fabric.global_rank :: fabric.world_size]
-    total = total_crps(model, session.store, session.scaling, share, session.config, fabric.device)
+    total = task.total_crps(model, fabric.global_rank, fabric.world_size, fabric.device)
     summed = fabric.all_reduce(torch.tensor(total, dtype=torch.float64), reduce_op="sum")
-    return float(summed) / len(examples)  # type: ignore[arg-type]
+    return float(summed) / task.held_out  # type: ignore[arg-type]
 
 
 def _line(

@@ -23,11 +23,6 @@ from ..scores.metrics import crps
 def validation_examples(store: PairStore, config: TrainConfig) -> np.ndarray | None:  # (V,) indices
     """At most `validation_examples` of the validation split; None where the store has none."""
     if store.attributes["splits"]["validation"] == 0:
-        if config.patience is not None:
-            raise SolidError(
-                f"train.patience = {config.patience} needs validation examples and {store.path} has none; "
-                "observe with a validation share or leave patience out"
-            )
         return None
     held_out = store.split("validation")
     order = numpy_generator(config.seed, "validation").permutation(len(held_out))

@@ -28,8 +28,8 @@ from ...prediction.ensemble import draw
 from ...report.ensembles import closed_forms, draw_maps
 from ...report.targets import truth_targets
 from ...training.checkpoint import State, load_state, save_state
-from ...training.loop import prepare
 from ...training.record import LOG, RunRecord
+from ...training.task import PairTask
 from ...worlds import Truth
 from ..cell import Place, Result
 from ..costs import ensemble_cost, pass_cost
@@ -171,7 +171,7 @@ def _prepared(cell: StudyCell, store: PairStore, folder: Path) -> tuple[dict[str
     saved = load_state(place)
     if saved is None:
         start = time.process_time()
-        prepare(model, store, Scaling.fit(store, store.split("train")), cell.scale.batch)
+        PairTask.of(store, TrainConfig(batch=cell.scale.batch)).prepare(model)
         state = State({"part": part.state_dict()}, {"seconds": time.process_time() - start})
         save_state(place, 0, state)
     else:

@@ -1,0 +1,112 @@
+"""The task of questions: training draws them anew at every step, validation asks the same ones each time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..config import TrainConfig
+from ..errors import SolidError
+from ..keys import torch_generator
+from ..models.solid_set import SolidSet
+from ..pairs.scaling import Scaling
+from ..questions.asking import Lesson
+from ..questions.drawing import Plan, draw
+from ..questions.record import Record
+from .task import Task
+
+PRIOR_BATCH = 192  # questions of a step of the prior's fit
+CALIBRATION = 8000  # held-out questions that stretch the laws: about a thousand of each kind
+AT_ONCE = 500  # of them in memory
+TARGETS = 32  # questions that count as one example of validation: an example of pairs has about so many targets
+
+
+@dataclass(frozen=True)
+class QuestionTask(Task):
+    """Questions of a record, for models that answer them."""
+
+    record: Record  # values standardised
+    scaling: Scaling
+    plan: Plan
+    config: TrainConfig
+    about: dict[str, Any]  # what a run must remember of the readings: hold-out, zone, columns, units
+
+    @property
+    def held_out(self) -> int:  # type: ignore[override]
+        return TARGETS * self.config.validation_examples if len(self.record.of_split("validation")) else 0
+
+    def check(self, model: SolidSet) -> None:
+        made, found = (len(model.prior), *model.grid.shape), (len(self.record.variables), *self.record.grid.shape)
+        if made != found:
+            raise SolidError(f"the model is made for (variables, y, x) = {made} and the record has {found}")
+        if not len(self.record.of_split("train")):
+            raise SolidError("no frame of the record trains; hold fewer days out")
+
+    def batch(self, step: int, rank: int, processes: int, model: SolidSet) -> Lesson:
+        return self._draw("train", self.config.batch // processes, ("questions", step, rank))
+
+    def _draw(self, split: str, count: int, key: tuple[int | str, ...]) -> Lesson:
+        generator = torch_generator(self.config.seed, *key)
+        return draw(self.record, self.record.of_split(split), count, self.plan, split, generator)
+
+    def prepare(self, model: SolidSet, device: torch.device | str = "cpu") -> None:
+        model.in_units(self.scaling)
+        model.prepare(lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)), self.spacing())
+
+    def spacing(self) -> tuple[float, float]:
+        """Rows and columns between a cell that was ever read and the nearest other: the scale of what is learned."""
+        cells = np.unique(self.record.cells % self.record.grid.cells)
+        places = np.stack([cells // self.record.grid.shape[1], cells % self.record.grid.shape[1]], 1)[:2000]
+        apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
+        np.fill_diagonal(apart, np.inf)
+        typical = float(np.median(apart.min(1))) if len(places) > 1 else 1.0
+        return typical, typical
+
+    def lessons(self, count: int, word: str) -> Iterator[Lesson]:
+        """Held-out questions, or training ones where nothing is held out."""
+        split = "validation" if self.held_out else "train"
+        for number, start in enumerate(range(0, count, AT_ONCE)):
+            yield self._draw(split, min(AT_ONCE, count - start), (word, number))
+
+    def total_crps(self, model: SolidSet, rank: int, processes: int, device: torch.device | str) -> float:
+        lessons = list(self.lessons(self.held_out, "validation"))[rank::processes]
+        return sum(float(model.crps(lesson.to(device)).double().sum()) for lesson in lessons)
+
+    def conclude(self, model: SolidSet, device: torch.device | str) -> None:
+        model.look = []
+        model.calibrate(lesson.to(device) for lesson in self.lessons(CALIBRATION, "calibration"))
+
+    def describe(self, model: SolidSet) -> dict[str, Any]:
+        record = self.record
+        content = hashlib.sha256()
+        for array in (record.offsets, record.cells, record.values, record.split, record.stretch):
+            content.update(np.ascontiguousarray(array).data)
+        return {
+            "fingerprint": content.hexdigest(),
+            "grid": record.grid.as_dict(),
+            "variables": list(record.variables),
+            "units": list(record.units),
+            "start": record.start,
+            "step": record.step,
+            "plan": asdict(self.plan),
+            "calendar": 0 if record.calendar is None else record.calendar.shape[1],
+            "about": self.about,
+        }
+
+    def cells(self) -> dict[str, Tensor]:
+        record = self.record
+        taught = np.zeros(len(record.variables) * record.grid.cells, bool)
+        taught[record.cells[record.of_split("train")]] = True
+        never = ~taught.reshape(len(record.variables), *record.grid.shape)
+        cells = {"never_supervised": torch.from_numpy(never)}
+        if record.grid.domain is not None:
+            cells["domain"] = torch.as_tensor(record.grid.domain, dtype=torch.bool)
+        if record.static is not None:
+            cells["static"] = torch.from_numpy(record.static)
+        return cells

@@ -1,0 +1,170 @@
+"""What the loop needs of the data: a batch for every step, held-out examples to judge by, and what a run must know.
+
+A `Task` hides whether examples are pairs or questions; the loop, its checkpoints and its budget know neither.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..config import TrainConfig
+from ..errors import SolidError
+from ..fields import Pair
+from ..forecast import Forecaster
+from ..keys import evenly
+from ..pairs.scaling import Scaling
+from ..pairs.store import PairStore
+from .batches import batch_of_step
+from .validation import total_crps, validation_examples
+
+PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
+CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
+
+
+class Batch(Protocol):
+    """Examples that can be moved to a device; what is in them is between the task and the model."""
+
+    def to(self, device: torch.device | str) -> Self: ...
+
+
+class Task(ABC):
+    """The data of a training run."""
+
+    scaling: Scaling
+    held_out: int  # examples that validation judges; 0: there are none
+
+    @abstractmethod
+    def check(self, model: Any) -> None:
+        """Refuse a model that is not made for these data."""
+
+    @abstractmethod
+    def batch(self, step: int, rank: int, processes: int, model: Any) -> Batch:
+        """This rank's share of the examples of a step: a pure function of its arguments."""
+
+    @abstractmethod
+    def prepare(self, model: Any, device: torch.device | str = "cpu") -> None:
+        """Give a new model training examples for what its loss starts from."""
+
+    @abstractmethod
+    def total_crps(self, model: Any, rank: int, processes: int, device: torch.device | str) -> float:
+        """The sum of the CRPS of this rank's share of the held-out examples, in standard deviations."""
+
+    @abstractmethod
+    def conclude(self, model: Any, device: torch.device | str) -> None:
+        """Give the finished model held-out examples for what its loss did not see."""
+
+    @abstractmethod
+    def describe(self, model: Any) -> dict[str, Any]:
+        """What decides the data, and what a run needs to use the model again; plain JSON."""
+
+    @abstractmethod
+    def cells(self) -> dict[str, Tensor]:
+        """What a run keeps of the grid: cells that count, cells never supervised, static fields."""
+
+
+@dataclass(frozen=True)
+class PairTask(Task):
+    """Pairs of a store, for every model that forecasts a target from a source."""
+
+    store: PairStore
+    scaling: Scaling
+    config: TrainConfig
+    examples: np.ndarray | None  # (V,) of validation
+
+    @classmethod
+    def of(cls, store: PairStore, config: TrainConfig, scaling: Scaling | None = None) -> PairTask:
+        """The task of a store; statistics are those of its training readings unless they are given."""
+        held_out = validation_examples(store, config)
+        return cls(store, scaling or Scaling.fit(store, store.split("train")), config, held_out)
+
+    @property
+    def held_out(self) -> int:  # type: ignore[override]
+        return 0 if self.examples is None else len(self.examples)
+
+    def check(self, model: Forecaster) -> None:
+        store = self.store
+        made, found = (model.spec.channels, *model.spec.grid.shape), (len(store.variables), *store.grid.shape)
+        if made != found:
+            raise SolidError(
+                f"the model is made for (variables, y, x) = {made} and {store.path} has {found}; "
+                "build it from the store's grid and variables"
+            )
+        if model.leaks and not store.leaks:
+            raise SolidError(
+                f"'{model.name}' run as oracle needs dense truth and {store.path} has readings only; "
+                "observe with oracle on"
+            )
+
+    def batch(self, step: int, rank: int, processes: int, model: Forecaster) -> Batch:
+        train = self.store.split("train")
+        return batch_of_step(self.store, self.scaling, train, self.config, rank, processes, step, oracle=model.leaks)
+
+    def batches(self, indices: np.ndarray, device: torch.device | str = "cpu") -> Iterator[Pair]:
+        """Examples in chunks, standardised, for what is estimated outside the loop."""
+        for start in range(0, len(indices), self.config.batch):
+            rows = indices[start : start + self.config.batch]
+            yield self.scaling.standardise(self.store.batch(rows)).to(device)
+
+    def prepare(self, model: Forecaster, device: torch.device | str = "cpu") -> None:
+        model.prepare(self.batches(evenly(self.store.split("train"), PREPARE_EXAMPLES), device))
+
+    def total_crps(self, model: Forecaster, rank: int, processes: int, device: torch.device | str) -> float:
+        assert self.examples is not None
+        share = self.examples[rank::processes]
+        return total_crps(model, self.store, self.scaling, share, self.config, device)
+
+    def conclude(self, model: Forecaster, device: torch.device | str) -> None:
+        """Held-out examples, or training ones where there are none."""
+        indices = self.store.split("validation" if self.held_out else "train")
+        earlier, later = (self.batches(evenly(r, CONCLUDE_EXAMPLES), device) for r in self.store.followed(indices))
+        held_out = self.batches(evenly(indices, CONCLUDE_EXAMPLES), device)
+        model.conclude(held_out, self.never_supervised().to(device), zip(earlier, later, strict=True))
+
+    def describe(self, model: Forecaster) -> dict[str, Any]:
+        store = self.store
+        data = {
+            "fingerprint": store.fingerprint,
+            "grid": model.spec.grid.as_dict(),
+            "variables": list(store.variables),
+            "units": list(store.units),
+            "covariates": model.spec.covariates,
+            "shifts": list(model.spec.shifts),
+            "leads": sorted(int(lead) for lead in store.leads),
+            "step": float(store.step),
+        }
+        if store.recipe is not None:
+            data["recipe"] = store.recipe
+        if store.epoch is not None:
+            data |= {"epoch": store.epoch, "clock": store.attributes["clock"]}
+        return data
+
+    def never_supervised(self) -> Tensor:  # (C, H, W) bool
+        """The cells that no training target teaches, moved ones included."""
+        return torch.from_numpy(~_rolled(self.store.supervised(), self.store.shifts if self.config.shifts else (0, 0)))
+
+    def cells(self) -> dict[str, Tensor]:
+        cells = {"never_supervised": self.never_supervised()}
+        if self.store.grid.domain is not None:
+            cells["domain"] = torch.as_tensor(self.store.grid.domain, dtype=torch.bool)
+        if self.store.channels is not None:
+            cells["static"] = torch.from_numpy(self.store.channels.static)
+        return cells
+
+
+def _rolled(
+    supervised: np.ndarray,  # (C, H, W) bool
+    shifts: tuple[int, int],
+) -> np.ndarray:  # (C, H, W) bool
+    """The cells that targets reach once examples are rolled along the world's symmetries, too."""
+    for axis, step in zip((1, 2), shifts, strict=True):
+        if step:
+            rolls = range(0, supervised.shape[axis] * step, step)
+            supervised = np.any([np.roll(supervised, roll, axis) for roll in rolls], axis=0)
+    return supervised
