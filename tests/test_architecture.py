@@ -22,7 +22,7 @@ FRONT_DOOR = ["run", "fit"]
 # and so may the leaves of the front door and the files of a folder, as long as no two need each other.
 LAYERS = [
     VOCABULARY,
-    ["readings", "nn", "scores", "theory"],
+    ["readings", "nn", "scores", "theory", "questions"],
     ["pairs", "models"],
     ["worlds", "training"],
     ["prediction"],

@@ -8,10 +8,10 @@ import torch
 
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
+from solidfield.pairs.record_store import open_record, write_record
 from solidfield.questions.asking import MAY_KNOW, Hiding, ask
 from solidfield.questions.drawing import Plan, draw
 from solidfield.questions.record import Record
-from solidfield.questions.store import open_record, write_record
 
 GRID = Grid((4, 5))
 

@@ -51,7 +51,7 @@ class Objective:
     """A loss and the parameters it may move; most models have one, an adversarial game has two."""
 
     name: str
-    loss: Callable[[Pair, torch.Generator], Tensor]
+    loss: Callable[[Any, torch.Generator], Tensor]  # of the examples that its training draws, pairs for most
     parameters: list[nn.Parameter]
     betas: tuple[float, float] = (0.9, 0.999)  # Adam's memory of the gradient and of its square; a game forgets
 

@@ -12,7 +12,7 @@ gaps by their length, forecasts by their lead, unread places by hiding each sens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from ..forecast import Objective
 from ..grid import Grid
-from ..pairs.scaling import Scaling
 from ..questions.asking import Lesson, Questions
 from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.laws import LAWS
@@ -61,7 +60,8 @@ class SolidSet(nn.Module):
     ):
         super().__init__()
         self.grid, self.frames, self.nearest = grid, frames, nearest
-        self.prior = nn.ModuleList(SpaceTime(grid, lengths) for _ in range(channels)).requires_grad_(False)
+        priors = [SpaceTime(grid, lengths).requires_grad_(False) for _ in range(channels)]
+        self.priors = nn.ModuleList(priors)
         self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
         self.static: Tensor
         self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static))
@@ -74,12 +74,16 @@ class SolidSet(nn.Module):
         self.units: Tensor  # (C, 4): transform, mean and std of transformed readings, std of the readings themselves
         self.look: list[Covariance] = []
 
-    def in_units(self, scaling: Scaling) -> SolidSet:
-        """Told how standard units came about, so that errors count as they do in physical ones."""
-        transforms = scaling.transforms or ("none",) * len(scaling.mean)
-        rows = zip(map(TRANSFORMS.index, transforms), scaling.mean, scaling.std, scaling.physical_std, strict=True)
+    def in_units(
+        self,
+        transforms: Sequence[str],  # (C,) of TRANSFORMS
+        mean: Sequence[float],  # (C,) of the transformed readings
+        std: Sequence[float],  # (C,)
+        physical: Sequence[float],  # (C,) standard deviation of the readings themselves
+    ) -> None:
+        """Be told how standard units came about, so that errors count as they do in physical ones."""
+        rows = zip(map(TRANSFORMS.index, transforms), mean, std, physical, strict=True)
         self.units.copy_(torch.tensor(list(rows)))
-        return self
 
     def slope(self, location: Tensor, channel: Tensor) -> Tensor:  # (B,) -> (B,)
         """Physical standard deviations per standard unit, at a location."""
@@ -87,6 +91,11 @@ class SolidSet(nn.Module):
         raised = mean + std * location
         steep = torch.where(transform == 1, raised.exp(), torch.where(transform == 2, 2 * raised, 1.0))
         return (steep * std / physical).clamp(1 / STEEPEST, STEEPEST)
+
+    @property
+    def prior(self) -> list[SpaceTime]:  # (C,)
+        """The covariance of each variable."""
+        return [prior for prior in self.priors if isinstance(prior, SpaceTime)]
 
     def objectives(self) -> list[Objective]:
         return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]
@@ -115,18 +124,21 @@ class SolidSet(nn.Module):
         """Features (B, F) of the targets, and the Gaussian laws in whose units their own are."""
         if not self.look:
             self.look = [prior.lookup(self.frames) for prior in self.prior]
-        parts = []
-        for channel, (prior, look) in enumerate(zip(self.prior, self.look, strict=True)):
-            known = nearest_readings(look, questions, self.grid.shape, self.nearest)
-            parts.append((known, krige(prior, known, look), torch.full((len(questions),), channel)))
-        known, law = parts[0][0], parts[0][1]
-        for other, theirs, channel in parts[1:]:
+        known, law = self._kriged(questions, 0)
+        for channel in range(1, len(self.priors)):
             mine = questions.asked_channel == channel
+            other, theirs = self._kriged(questions, channel)
             known, law = _merged(mine, other, known), _merged(mine, theirs, law)
         variance = torch.stack([prior.variance for prior in self.prior])[questions.asked_channel]
         at, there = self._static(questions, known)
         features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there)
         return features, law, known
+
+    def _kriged(self, questions: Questions, channel: int) -> tuple[Known, Laws]:
+        """What the covariance of one variable makes of the questions."""
+        look = self.look[channel]
+        known = nearest_readings(look, questions, self.grid.shape, self.nearest)
+        return known, krige(self.prior[channel], known, look)
 
     def _static(self, questions: Questions, known: Known) -> tuple[Tensor, Tensor]:  # (B, S), (B, k, S)
         fields, width = self.static.flatten(1), self.grid.shape[1]
@@ -154,7 +166,7 @@ class SolidSet(nn.Module):
         features, law, _ = self.laws(questions)
         z = torch.atleast_2d(latents) * self.stretch[self.kind(questions)]
         z = z.expand(len(z), len(questions))
-        every = z[..., None].expand(*z.shape, len(self.prior))
+        every = z[..., None].expand(*z.shape, len(self.priors))
         values = self.law.value(features, every)  # (K, B, C)
         mine = questions.asked_channel[None, :, None].expand(len(z), -1, 1)
         return law.mean + law.std * values.gather(2, mine)[..., 0]

@@ -84,12 +84,12 @@ def _latents(model: SolidSet, record: Record, scene: Scene, noise: MemberNoise) 
         asked, mine = scene.cell // cells == channel, flat // cells == channel
         if not asked.any():
             continue
-        places = [
+        variance = torch.from_numpy(errors[mine]).square()
+        places, sites = (
             torch.from_numpy(np.stack([t, c % cells // width, c % cells % width], 1))
             for t, c in ((scene.frame[asked], scene.cell[asked]), (frame[mine], flat[mine]))
-        ]
-        variance = torch.from_numpy(errors[mine]).square()
-        z[:, torch.from_numpy(asked)] = joint_latents(prior, *places, variance, noise)
+        )
+        z[:, torch.from_numpy(asked)] = joint_latents(prior, places, sites, variance, noise)
     return z
 
 

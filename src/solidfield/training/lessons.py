@@ -56,7 +56,9 @@ class QuestionTask(Task):
         return draw(self.record, self.record.of_split(split), count, self.plan, split, generator)
 
     def prepare(self, model: SolidSet, device: torch.device | str = "cpu") -> None:
-        model.in_units(self.scaling)
+        scaling, count = self.scaling, len(self.record.variables)
+        transforms = scaling.transforms or ("none",) * count
+        model.in_units(transforms, scaling.mean, scaling.std, scaling.physical_std)
         model.prepare(lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)), self.spacing())
 
     def spacing(self) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -22,7 +23,6 @@ from torch import Tensor, nn
 
 from ..config import TrainConfig
 from ..errors import SolidError
-from ..fields import OraclePair, Pair
 from ..forecast import Objective
 from ..keys import key, torch_generator
 
@@ -79,7 +79,7 @@ def descend(
     model: nn.Module,
     objective: Objective,
     optimiser: _FabricOptimizer,
-    pair: Pair | OraclePair,
+    examples: Any,  # a batch of what the objective learns from
     rate: float,
     step: int,
     config: TrainConfig,
@@ -92,7 +92,7 @@ def descend(
     torch.manual_seed(key(config.seed, "dropout", name, step, rank))
     with fabric.autocast():
         noise = torch_generator(config.seed, "loss", name, step, rank)
-        loss = objective.loss(pair, noise)  # type: ignore[arg-type]  # an oracle's loss takes an OraclePair
+        loss = objective.loss(examples, noise)
     fabric.backward(loss, inputs=objective.parameters)
     average_gradients(fabric, objective.parameters)
     norm = fabric.clip_gradients(model, optimiser, max_norm=config.clip, error_if_nonfinite=False)

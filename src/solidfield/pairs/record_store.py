@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import SolidError
 from ..grid import Grid
-from ..pairs.ragged import Growing, appearing, kind_of, label, load, read_label
-from .record import Record
+from ..questions.record import Record
+from .ragged import Growing, appearing, kind_of, label, load, read_label
 
 KIND, VERSION = "record", 1
 ARRAYS = {
@@ -53,14 +52,13 @@ def open_record(path: str | Path) -> tuple[Record, dict[str, Any]]:
     path = Path(path)
     attributes = read_label(path, KIND, VERSION)
     try:
-        found = {name: load(path, name, checksum) for name, checksum in attributes["checksums"].items()}
+        found: dict[str, Any] = {name: load(path, name, sha) for name, sha in attributes["checksums"].items()}
         grid = Grid.from_dict(attributes["grid"], found.pop("domain", None))
-        variables, units = tuple(attributes["variables"]), tuple(attributes["units"])
-        times = {"start": float(attributes["start"]), "step": float(attributes["step"])}
-        about = attributes["about"]
+        found["units"], found["start"] = tuple(attributes["units"]), float(attributes["start"])
+        found["step"], about = float(attributes["step"]), attributes["about"]
+        return Record(grid, tuple(attributes["variables"]), **found), about
     except (KeyError, TypeError, ValueError) as error:
         raise SolidError(f"{path} is damaged ({error}); write it anew") from None
-    return replace(Record(grid, variables, **found), units=units, **times), about
 
 
 def is_record(path: str | Path) -> bool:
