@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import studies
-from .bench import airdelhi, era5, flow, gaussian, kolkata
+from .bench import airdelhi, aqi36, era5, flow, gaussian, kolkata
 from .cell import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -14,6 +14,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         kolkata.EXPERIMENT,
         era5.EXPERIMENT,
         airdelhi.EXPERIMENT,
+        aqi36.EXPERIMENT,
         *studies.EXPERIMENTS,
     )
 }

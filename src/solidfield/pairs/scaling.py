@@ -1,15 +1,15 @@
 """Standardising: z = (g(u) - mean) / std per variable, with statistics of observed training values only.
 
-g is the identity, or g(u) = log(u + offset) for what is positive and skewed, such as a concentration. Off the mask a
-standardised field is exactly zero again, so a cell that was not measured looks the same whatever the mean is. A
-reading that several examples share is counted as often as it appears.
+g is the identity, or log(u + offset) or sqrt(u + offset) for what is positive and skewed, such as a concentration. Off
+the mask a standardised field is exactly zero again, so a cell that was not measured looks the same whatever the mean
+is. A reading that several examples share is counted as often as it appears; of a record, once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -18,10 +18,11 @@ from torch import Tensor
 
 from ..errors import SolidError
 from ..fields import OraclePair, Pair, Source, Target
+from ..questions.record import Record
 from .store import Indices, PairStore
 
 CHUNK = 4096  # examples whose readings are gathered at a time
-TRANSFORMS = ("none", "log")
+TRANSFORMS = ("none", "log", "sqrt")
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class Scaling:
     mean, std : tuple of float
         (C,) of each variable, after its transform.
     transforms : tuple of str
-        (C,) "none" or "log". Default: none at all.
+        (C,) "none", "log" or "sqrt". Default: none at all.
     offsets : tuple of float
-        (C,) of the logarithms log(x + offset), physical units.
+        (C,) of log(x + offset) and sqrt(x + offset), physical units.
     physical : tuple of float
         (C,) standard deviations of the untransformed readings. Default: `std` itself.
 
@@ -49,7 +50,7 @@ class Scaling:
     mean: tuple[float, ...]  # (C,)
     std: tuple[float, ...]  # (C,)
     transforms: tuple[str, ...] = ()  # (C,) of TRANSFORMS; empty: none at all
-    offsets: tuple[float, ...] = ()  # (C,) of the logarithms, physical units
+    offsets: tuple[float, ...] = ()  # (C,) of the transforms, physical units
     physical: tuple[float, ...] = ()  # (C,) standard deviation of the untransformed readings; empty: std itself
 
     @classmethod
@@ -77,6 +78,32 @@ class Scaling:
         _, physical = _moments(store, indices, count, lambda values, channel: values)
         return cls(*statistics, tuple(transforms), tuple(offsets), tuple(physical.tolist()))
 
+    @classmethod
+    def of_record(cls, record: Record, readings: np.ndarray, transforms: Sequence[str]) -> Scaling:
+        """Statistics of these (training) readings of a record, each counted once."""
+        values, channel = record.values[readings].astype(np.float64), record.cells[readings] // record.grid.cells
+        offsets = (0.0,) * len(transforms)
+        changed = transformed(values, channel, transforms, offsets, record.variables)
+        by_variable = [channel == c for c in range(len(record.variables))]
+        for variable, mine in zip(record.variables, by_variable, strict=True):
+            if not mine.any() or np.ptp(values[mine]) == 0:
+                raise SolidError(f"variable '{variable}' has no training readings that differ; leave it out")
+        mean, std = (tuple(float(of(changed[mine])) for mine in by_variable) for of in (np.mean, np.std))
+        physical = tuple(float(values[mine].std()) for mine in by_variable)
+        return cls(mean, std, tuple(transforms), offsets, physical)
+
+    def of_readings(self, record: Record) -> Record:
+        """The record in standard units."""
+        channel = record.cells // record.grid.cells
+        transforms, offsets = self.transforms or ("none",) * len(self.mean), self.offsets or (0.0,) * len(self.mean)
+        changed = transformed(record.values.astype(np.float64), channel, transforms, offsets, record.variables)
+        standard = (changed - np.asarray(self.mean)[channel]) / np.asarray(self.std)[channel]
+        if record.errors is None:
+            return record.with_values(standard)
+        nudged = record.values + np.maximum(record.errors, 1e-6).astype(np.float64)  # the slope, at each reading
+        moved = transformed(nudged, channel, transforms, offsets, record.variables) - changed
+        return replace(record.with_values(standard), errors=(moved / np.asarray(self.std)[channel]).astype(np.float32))
+
     @property
     def physical_std(self) -> tuple[float, ...]:  # (C,)
         """The standard deviation of the readings themselves: what a score in physical units is divided by."""
@@ -88,8 +115,9 @@ class Scaling:
         >>> Scaling((5.0,), (2.0,)).standard_error(1.0)
         0.5
         """
-        logs = [transform == "log" for transform in self.transforms] or [False] * len(self.mean)
-        slopes = [math.exp(-m) if log else 1.0 for m, log in zip(self.mean, logs, strict=True)]
+        names = self.transforms or ("none",) * len(self.mean)
+        slope_of = {"none": lambda m: 1.0, "log": lambda m: math.exp(-m), "sqrt": lambda m: 0.5 / m}
+        slopes = [slope_of[name](m) for m, name in zip(self.mean, names, strict=True)]
         return obs_std * sum(slope / std for slope, std in zip(slopes, self.std, strict=True)) / len(self.std)
 
     @overload
@@ -116,7 +144,8 @@ class Scaling:
         values = values * self._column(self.std, values) + self._column(self.mean, values)
         if not self.transforms:
             return values
-        return torch.where(self._logs(values), values.exp() - self._column(self.offsets, values), values)
+        lowered = torch.where(self._are("log", values), values.exp(), values.clamp_min(0) ** 2)
+        return torch.where(self._are("none", values), values, lowered - self._column(self.offsets, values))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain lists; a scaling without transforms needs two."""
@@ -129,11 +158,12 @@ class Scaling:
     def _to_standard(self, values: Tensor) -> Tensor:  # (..., C, H, W) -> the same
         if self.transforms:
             raised = values + self._column(self.offsets, values)
-            values = torch.where(self._logs(values), raised.log(), values)
+            changed = torch.where(self._are("log", values), raised.log(), raised.clamp_min(0).sqrt())
+            values = torch.where(self._are("none", values), values, changed)
         return (values - self._column(self.mean, values)) / self._column(self.std, values)
 
-    def _logs(self, like: Tensor) -> Tensor:  # (C, 1, 1) bool
-        return torch.tensor([name == "log" for name in self.transforms], device=like.device).reshape(-1, 1, 1)
+    def _are(self, transform: str, like: Tensor) -> Tensor:  # (C, 1, 1) bool
+        return torch.tensor([name == transform for name in self.transforms], device=like.device).reshape(-1, 1, 1)
 
     @staticmethod
     def _column(statistics: tuple[float, ...], like: Tensor) -> Tensor:  # (C, 1, 1)
@@ -147,17 +177,19 @@ def transformed(
     offsets: Sequence[float],  # (C,)
     variables: Sequence[str],  # (C,) names, for the error
 ) -> np.ndarray:  # (n,)
-    """g of every reading; a reading that has no logarithm is an error that names the remedy."""
-    logs = np.array([name == "log" for name in transforms])[channel]
+    """g of every reading; a reading that has no logarithm or root is an error that names the remedy."""
+    logs, roots = (np.array([name == wanted for name in transforms])[channel] for wanted in ("log", "sqrt"))
     raised = values + np.asarray(offsets)[channel]
-    impossible = logs & (raised <= 0)
+    impossible = (logs & (raised <= 0)) | (roots & (raised < 0))
     if impossible.any():
         first = int(np.flatnonzero(impossible)[0])
+        what = "logarithm" if logs[first] else "square root"
         raise SolidError(
-            f"variable '{variables[channel[first]]}' holds {values[first]:g}, which has no logarithm; give an offset "
+            f"variable '{variables[channel[first]]}' holds {values[first]:g}, which has no {what}; give an offset "
             "above its lowest reading, or transform none"
         )
-    return np.where(logs, np.log(np.where(logs, raised, 1.0)), values)
+    changed = np.where(logs, np.log(np.where(logs, raised, 1.0)), values)
+    return np.where(roots, np.sqrt(np.where(roots, raised, 1.0)), changed)
 
 
 def _moments(

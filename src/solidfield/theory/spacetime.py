@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,13 @@ TABLE = 2**24  # entries of a table of covariances, 64 MB; beyond, covariances a
 TINY = 1e-3  # of a length or a duration: keeps gradients finite at zero
 STEPS, RATE = 150, 0.05  # of the fit
 
-Covariance = Callable[[Tensor], Tensor]  # (..., 3) offsets in frames, rows, columns -> (...)
+
+class Covariance(Protocol):
+    """A covariance of whole offsets in frames, rows and columns."""
+
+    def __call__(self, offset: Tensor) -> Tensor: ...  # (..., 3) -> (...)
+
+    def between(self, offset: Tensor) -> Tensor: ...  # (B, k, 3) -> (B, k, k)
 
 
 @dataclass(frozen=True)
@@ -92,22 +99,15 @@ class SpaceTime(nn.Module):
         away = (distance / self.reach.exp()) ** q + (frames.abs() / self.duration.exp() + TINY) ** p
         return (self.share - away).exp().sum(-1) + self.level.exp()
 
-    @torch.no_grad()
+    def between(self, offset: Tensor) -> Tensor:  # (B, k, 3) -> (B, k, k)
+        """The covariances of readings with one another."""
+        return self(offset[:, None, :] - offset[:, :, None])
+
     def lookup(self, frames: int) -> Covariance:
-        """C as a function of whole offsets up to so many frames: a table where one fits into memory."""
+        """C of whole offsets up to so many frames: a table where one fits into memory, else itself."""
         height, width = self.grid.shape
-        count = (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
-        if count > TABLE:
-            return self
-        axes = [torch.arange(-n, n + 1) for n in (frames, height - 1, width - 1)]
-        offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, 2)
-        table = torch.cat([self(part) for part in offsets.split(2**18)])
-
-        def look(offset: Tensor) -> Tensor:
-            row, column = offset[..., 1] + height - 1, offset[..., 2] + width - 1
-            return table[((offset[..., 0] + frames) * (2 * height - 1) + row) * (2 * width - 1) + column]
-
-        return look
+        entries = (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
+        return self if entries > TABLE else CovarianceTable(self, frames)
 
     def fit(self, targets: Callable[[int, Covariance], tuple[Known, Tensor]], frames: int) -> float:
         """Maximise the likelihood of targets; `targets(step, C)` gives a batch, its readings nearest under C."""
@@ -130,11 +130,31 @@ class SpaceTime(nn.Module):
         return float(loss.detach())
 
 
+class CovarianceTable:
+    """C tabulated for every offset: rows are as long as any difference, so a difference of places is one number."""
+
+    @torch.no_grad()
+    def __init__(self, model: SpaceTime, frames: int):
+        reach = (frames, model.grid.shape[0] - 1, model.grid.shape[1] - 1)
+        axes = [torch.arange(-n, n + 1) for n in reach]
+        self.strides = torch.tensor([len(axes[1]) * len(axes[2]), len(axes[2]), 1])
+        offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, 2)
+        self.table = torch.cat([model(part) for part in offsets.split(2**18)])
+        self.centre = len(self.table) // 2
+
+    def __call__(self, offset: Tensor) -> Tensor:
+        return self.table[(offset * self.strides).sum(-1) + self.centre]
+
+    def between(self, offset: Tensor) -> Tensor:
+        place = (offset * self.strides).sum(-1)
+        return self.table[place[:, None, :] - place[:, :, None] + self.centre]
+
+
 def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
     """The Gaussian law of each target given its nearest readings."""
     valid = known.valid
     both = valid[:, :, None] & valid[:, None, :]
-    k = covariance(known.offset[:, None, :] - known.offset[:, :, None]) * both
+    k = covariance.between(known.offset) * both
     extra = torch.where(valid, model.nugget + known.errors, 1.0)  # padding: unit rows without effect
     factor = torch.linalg.cholesky(k + torch.diag_embed(extra))
     c = covariance(known.offset) * valid

@@ -1,0 +1,241 @@
+"""`solid bench aqi36`: filling the gaps of 36 stations in Beijing by the protocol of the imputation papers.
+
+    gaps      judged: 20,434 readings of months 3, 6, 9 and 12 that are in `ground` and not in `missing`; given: the
+              readings of `missing` of the same month, before and after
+    unread    (asked for: `--unread`) six folds of six stations: a fold's stations are never read, neither in training
+              nor when their judged months are asked for; all other readings are given
+
+    CRPS = sum_p 2 sum |(q_p - y)(1[y <= q_p] - p)| / (19 sum |y|),   p = 0.05, 0.10 ... 0.95, q_p of the members
+
+in ug/m3, and the MAE of the members' median, as in CSDI (Tashiro et al. 2021) and PriSTI (Liu et al. 2023). Beside the
+model stands its own prior, kriging in space and time with the same readings, its intervals calibrated in the same way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+
+from ...config import TrainConfig
+from ...disk import read_json, read_tensors
+from ...engine import Progress
+from ...errors import SolidError
+from ...keys import key
+from ...models.solid_set import KINDS, LEVEL, SolidSet
+from ...pairs.scaling import Scaling
+from ...prediction.answer import Scene, answer
+from ...questions.asking import Hiding, ask
+from ...questions.drawing import Plan
+from ...questions.record import Record
+from ...report.targets import lengths
+from ...scores.conformal import FEWEST, conformal_quantile
+from ...training.lessons import CALIBRATION, QuestionTask
+from ...training.loop import train_task
+from ...training.record import RUN, WEIGHTS
+from ..cell import Cell, Experiment, Place, Result
+from ..datasets.aqi36 import AQI36, CREDIT, read_aqi36
+from ..text import Table, number
+from ..trainer import alone, threads
+
+LEVELS = np.arange(1, 20) / 20
+GAPS = {"1 h": (1, 1), "2-6 h": (2, 6), "7-24 h": (7, 24), "longer": (25, 10**6)}
+FOLDS = 6
+HOURS = 24  # of the members' joint draws: a scene is a day
+PLAN = Plan()
+PUBLISHED = (  # model, MAE, CRPS, how it is known: S second-hand, K quoted from memory of the paper
+    ("CoFILL 2025", 8.70, None, "S"),
+    ("PriSTI, ICDE 2023", 9.03, 0.0997, "S, K"),
+    ("CSDI, NeurIPS 2021", 9.51, 0.1056, "S, K"),
+    ("GRIN", 12.08, None, "S"),
+)
+
+
+@dataclass(frozen=True)
+class Aqi36Cell(Cell):
+    HOME = "aqi36"
+    JUDGED = ("members",)
+
+    part: str  # "gaps", "unread 1" .. "unread 6"
+    minutes: float  # CPU time of one thread
+    members: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.part, f"{self.minutes:g}min", f"seed{self.seed}")
+
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
+        if place.data is None:
+            raise SolidError("the AQI-36 files are not in the repository; name their folder with --data")
+        data = read_aqi36(place.data)
+        away = np.zeros(data.ground.shape[1], bool)
+        given, asked = data.missing, data.asked
+        if self.part != "gaps":
+            away = np.arange(len(away)) % FOLDS == int(self.part.split()[1]) - 1
+            given, asked = data.ground, np.isfinite(data.ground) & (data.split == 2)[:, None] & away
+        known = np.where((data.split < 2)[:, None], data.ground, given)
+        record = data.record(np.where(away, np.nan, known))
+        run = place.work / "runs" / self.run
+        with alone(run.with_name(f"{run.name}.lock")), threads(1):
+            model, scaling, task, seconds = trained(record, run, self.minutes, self.seed, progress)
+            return judged(data, model, scaling, task, asked, self.members, self.seed) | {"training_seconds": seconds}
+
+
+def trained(
+    record: Record, run: Path, minutes: float, seed: int, progress: Progress | None
+) -> tuple[SolidSet, Scaling, QuestionTask, float]:
+    """Train on the training months, or take the run that stands."""
+    scaling = Scaling.of_record(record, record.of_split("train"), ("sqrt",))
+    pace: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
+    config = TrainConfig(minutes=minutes, clock="cpu", seed=seed, **pace)
+    task = QuestionTask(scaling.of_readings(record), scaling, PLAN, config, {"credit": CREDIT})
+    depth = 0 if record.calendar is None else record.calendar.shape[1]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "weights"))
+        model = SolidSet(record.grid, 1, lengths(record.grid)[0], PLAN.reach, calendar=depth)
+    resume = (run / RUN).is_file()
+    result = train_task(model, task, run, config, resume=resume, progress=progress)
+    info = read_json(run / RUN)
+    model.load_state_dict(read_tensors(run / WEIGHTS, info["files"][WEIGHTS]))
+    model.look = []
+    return model.eval(), scaling, task, result.seconds
+
+
+def judged(
+    data: AQI36,
+    model: SolidSet,
+    scaling: Scaling,
+    task: QuestionTask,
+    asked: np.ndarray,  # (T, 36) bool
+    members: int,
+    seed: int,
+) -> Result:
+    """Members of every judged reading, and the prior's law of it."""
+    record, grid = task.record, data.grid
+    frame, station = np.nonzero(asked)
+    truth = data.ground[frame, station]
+    begin = time.process_time()
+    drawn = np.empty((members, len(frame)))
+    day = data.month[frame] * 10_000 + frame // HOURS
+    for number_, scene in enumerate(np.unique(day)):
+        mine = np.flatnonzero(day == scene)
+        asks = Scene.filling(frame[mine], data.cells[station[mine]], PLAN.before, PLAN.after)
+        drawn[:, mine] = answer(model, record, asks, members, seed, number_)
+    seconds = time.process_time() - begin
+    own = physical(scaling, drawn)
+    prior = physical(scaling, kriged(model, record, task, frame, data.cells[station]))
+    length = gap_lengths(np.isfinite(data.missing), frame, station)
+    return {
+        "solid": scores(np.quantile(own, LEVELS, axis=0), truth, length),
+        "kriging": scores(prior, truth, length),
+        "readings": len(truth),
+        "sampling_seconds": seconds,
+        "grid": list(grid.shape),
+        "weights": sum(p.numel() for p in (*model.encoder.parameters(), *model.law.parameters())),
+        "stretch": dict(zip(KINDS, model.stretch.tolist(), strict=True)),
+        "credit": CREDIT,
+    }
+
+
+def physical(scaling: Scaling, values: np.ndarray) -> np.ndarray:
+    return scaling.restore(torch.from_numpy(values)[..., None, None, None])[..., 0, 0, 0].numpy()
+
+
+def kriged(
+    model: SolidSet, record: Record, task: QuestionTask, frame: np.ndarray, cell: np.ndarray
+) -> np.ndarray:  # (19, n) quantiles, standardised
+    """The prior's own quantiles, stretched by kind of question as held-out ones ask."""
+    normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
+    sizes, kinds = [], []
+    with torch.no_grad():
+        for lesson in task.lessons(CALIBRATION, "calibration"):
+            _, law, _ = model.laws(lesson.questions)
+            sizes.append(((lesson.values - law.mean) / law.std).abs())
+            kinds.append(model.kind(lesson.questions))
+        size, kind = torch.cat(sizes).numpy(), torch.cat(kinds).numpy()
+        edge = NormalDist().inv_cdf((1 + LEVEL) / 2)
+        groups = [size[kind == place] for place in range(len(KINDS))]
+        asked = [conformal_quantile(g if len(g) >= FEWEST else size, LEVEL) / edge for g in groups]
+        stretch = torch.tensor(asked)
+        parts = []
+        for start in range(0, len(frame), 512):
+            rows = slice(start, start + 512)
+            count = len(frame[rows])
+            window = np.full(count, -PLAN.before), np.full(count, PLAN.after)
+            hiding, generator = Hiding.nothing(count), torch.Generator()
+            questions = ask(record, frame[rows], cell[rows], *window, hiding, "test", generator)
+            _, law, _ = model.laws(questions)
+            parts.append(law.mean + law.std * stretch[model.kind(questions)] * normal)
+    return torch.cat(parts, 1).double().numpy()
+
+
+def gap_lengths(given: np.ndarray, frame: np.ndarray, station: np.ndarray) -> np.ndarray:  # (n,) hours
+    """How long each judged reading's station goes unread around it."""
+    hours = np.arange(len(given))[:, None]
+    before = np.maximum.accumulate(np.where(given, hours, -1), axis=0)
+    after = np.minimum.accumulate(np.where(given, hours, len(given))[::-1], axis=0)[::-1]
+    return (after - before - 1)[frame, station]
+
+
+def scores(quantiles: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict[str, Any]:  # (19, n), (n,), (n,)
+    """The protocol's scores, of all and by length of gap."""
+
+    def of(rows: np.ndarray) -> dict[str, float]:
+        q, y = quantiles[:, rows], truth[rows]
+        return {
+            "crps": published_crps(q, y),
+            "mae": float(np.abs(q[9] - y).mean()),
+            "coverage": float(((y >= q[0]) & (y <= q[18])).mean()),
+            "readings": int(rows.sum()),
+        }
+
+    bins = {name: (length >= low) & (length <= high) for name, (low, high) in GAPS.items()}
+    every = np.ones(len(truth), bool)
+    return of(every) | {"by_gap": {name: of(rows) for name, rows in bins.items() if rows.any()}}
+
+
+def published_crps(quantiles: np.ndarray, truth: np.ndarray) -> float:  # (19, n), (n,)
+    """The normalised quantile loss of the head of this file."""
+    loss = 2 * np.abs((quantiles - truth) * ((truth <= quantiles) - LEVELS[:, None]))
+    return float(loss.sum() / (len(LEVELS) * np.abs(truth).sum()))
+
+
+def aqi36_cells(
+    minutes: Annotated[float, "Training budget, CPU minutes on one thread."] = 25.0,
+    members: Annotated[int, "Of each ensemble."] = 100,
+    seeds: Annotated[int, "Trainings with other seeds."] = 1,
+    unread: Annotated[bool, "Six folds of six stations that are never read, instead of the gaps."] = False,
+) -> list[Cell]:
+    parts = [f"unread {fold + 1}" for fold in range(FOLDS)] if unread else ["gaps"]
+    return [Aqi36Cell(part, minutes, members, seed=seed) for part in parts for seed in range(seeds)]
+
+
+def tables(results: Sequence[Result]) -> list[Table]:
+    header = ("AQI-36", "CRPS", "MAE, ug/m3", "90 % holds", "known how")
+    rows: list[tuple[str, ...]] = [
+        (f"{name}, {result['cell']['part']}, seed {result['cell']['seed']}", *_row(result[model]), "measured here")
+        for result in results
+        for name, model in (("solid, sets", "solid"), ("kriging in space and time", "kriging"))
+    ]
+    rows += [(name, number(crps, 4, "-"), number(mae, 2), "-", how) for name, mae, crps, how in PUBLISHED]
+    gaps: list[tuple[str, ...]] = [
+        (f"{result['cell']['part']}, {name}", *_row(part), f"{part['readings']:,} readings")
+        for result in results
+        for name, part in result["solid"]["by_gap"].items()
+    ]
+    return [(header, rows), (("gaps of", "CRPS", "MAE, ug/m3", "90 % holds", ""), gaps)]
+
+
+def _row(part: dict[str, Any]) -> tuple[str, str, str]:
+    return number(part["crps"], 4), number(part["mae"], 2), f"{100 * part['coverage']:.1f} %"
+
+
+EXPERIMENT = Experiment(
+    "aqi36", "Gaps of 36 stations in Beijing, by the protocol of published tables.", aqi36_cells, tables, reads=True
+)
