@@ -43,11 +43,12 @@ def dated_frames(days: int = 40) -> Frames:
     return Frames(values, times, GRID, ("pm",), ("ug/m3",), EVERY * 3600.0, timezone="+05:30")
 
 
-def dated_store(path: Path, leads: Sequence[int] = (0, 1)) -> PairStore:
+def dated_store(path: Path, leads: Sequence[int] = (0, 1), frames: Frames | None = None) -> PairStore:
     """Its pairs; every fifth day tests, four sensors and two blocks are held for ever."""
     holdout = Holdout(sensors=0.15, blocks=0.15, block=2)
     plain = Covariates(calendar=(), history=0.0)
-    return frame_pairs(dated_frames(), path, leads=leads, holdout=holdout, covariates=plain, hide=0.3)
+    frames = dated_frames() if frames is None else frames
+    return frame_pairs(frames, path, leads=leads, holdout=holdout, covariates=plain, hide=0.3)
 
 
 def fitted_run(path: Path, store: PairStore, model: str = "kriging") -> RunRecord:

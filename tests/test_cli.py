@@ -163,9 +163,11 @@ def test_help_says_what_each_verb_says_of_itself():
 
 def test_help_and_check_do_not_wait_for_torch(tmp_path):
     (tmp_path / "t.csv").write_text("time,lat,lon,pm\n2024-01-01T00:00Z,22.5,88.3,40\n")
-    for words in (["--help"], ["check", "t.csv"], ["grid", "t.csv", "--cell", "1km", "--every", "1h", "--out", "f.nc"]):
+    grid = ["grid", "t.csv", "--cell", "1km", "--every", "1h", "--out", "f.nc"]
+    for words in (["--help"], ["check", "t.csv"], ["check", "t.csv", "--figure", "f.png"], grid):
+        unneeded = ("torch",) if "--figure" in words else ("torch", "matplotlib")
         code = f"import sys; from solidfield.cli import app; app({words}, standalone_mode=False); "
-        code += "sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))"
+        code += f"sys.exit(any(name in sys.modules for name in {unneeded}))"
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, (words, done.stderr[-500:])
 

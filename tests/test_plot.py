@@ -12,14 +12,10 @@ from matplotlib.figure import Figure
 from shared import shows_something, standard_normal
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.plot import (
-    bins_figure,
-    models_figure,
-    reliability_figure,
-    series_figure,
-    taught,
-)
-from solidfield.plot import scene as scene_figure
+from solidfield.plot.comparison import bins_figure, models_figure, series_figure
+from solidfield.plot.fields import scene as scene_figure
+from solidfield.plot.fields import taught
+from solidfield.plot.reliability import reliability_figure
 from solidfield.scores.estimate import Estimate
 from solidfield.scores.metrics import select
 from solidfield.scores.table import Score

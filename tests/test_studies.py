@@ -7,7 +7,6 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from solidfield.errors import SolidError
 from solidfield.experiments.cell import Place
 from solidfield.experiments.runner import chosen, run_cells
 from solidfield.experiments.store import path_of, read_result, rounded, write_result
-from solidfield.experiments.studies import measure as measuring
 from solidfield.experiments.studies.catalog import (
     DENSITIES,
     LAMBDAS,
@@ -32,10 +30,12 @@ from solidfield.experiments.studies.catalog import (
 )
 from solidfield.experiments.studies.cell import measured
 from solidfield.experiments.studies.data import pairs_of, scenes, truth_of
-from solidfield.experiments.studies.measure import last_quarter_gain
+from solidfield.experiments.studies.measure import FEW_STEPS, last_quarter_gain, tuned
 from solidfield.experiments.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale
 from solidfield.models import MODELS, THE_NINE
 from solidfield.pairs.store import PairStore
+from solidfield.training.checkpoint import load_state
+from solidfield.training.record import RunRecord
 from solidfield.worlds import write_truth
 
 HERE = random(0.10)
@@ -272,27 +272,30 @@ def test_an_interrupted_cell_resumes_to_the_same_bits(studied, tmp_path):
     assert whole["training"]["rate"] == float(best)
 
 
-def test_pilots_and_main_run_share_one_budget(tmp_path, monkeypatch):
-    """Whatever the number of candidate rates, the steps add up to the cell's; a rate taken over has no pilots."""
-    seen = []
-    history = {"crps": 1.0, "seconds": 30.0, "steps": 10, "best_step": 10}
+def test_pilots_and_main_run_share_one_budget(studied, tmp_path):
+    """Steps add up to the cell's, minutes to what preparing and pilots left; a rate taken over has no pilots."""
+    work, _, _ = studied
+    cell = replace(make(SMOKE, "solid", HERE), steps=50, rates=(1e-3, 2e-3, 3e-3))
+    timed = replace(cell, steps=None, minutes=0.02)
+    store = pairs_of(cell, truth_of(cell, work), work)
 
-    def pretend(model, options, store, folder, config, *_, **__):
-        seen.append(config)
-        return SimpleNamespace(info={"history": history})
+    def runs(one, name):
+        account, main = tuned(one, store, tmp_path / name, None)
+        pilots = [RunRecord.open(tmp_path / name / f"pilot-{rate:g}") for rate in one.rates]
+        prepared = load_state(tmp_path / name / "prepared")[1].counters["seconds"]
+        spent = prepared + sum(pilot.info["history"]["seconds"] for pilot in pilots)
+        assert account["cpu_seconds_before"] == pytest.approx(spent)
+        assert all(run.info["train"]["clock"] == "cpu" for run in (main, *pilots))
+        return [pilot.info["train"] for pilot in pilots], main.info["train"], spent / 60
 
-    monkeypatch.setattr(measuring, "_prepared", lambda *_: (None, 6.0))
-    monkeypatch.setattr(measuring, "trained", pretend)
-    monkeypatch.setattr(measuring, "_curve", lambda _: ([], 10.0))
-    cell = replace(make(SMOKE, "solid", HERE), steps=1000, rates=(1e-3, 2e-3, 3e-3))
-    timed = replace(cell, steps=None, minutes=5.0)
-    accounts = [measuring.tuned(one, None, tmp_path, None)[0] for one in (cell, timed, replace(timed, rates=(1e-3,)))]
-    assert [config.steps for config in seen[:4]] == [80, 80, 80, 760]
-    # Pilots took 30 s each, what was prepared 6.
-    assert [config.minutes for config in seen[4:8]] == pytest.approx([0.4, 0.4, 0.4, 3.4])
-    assert (seen[8].steps, seen[9].minutes) == (measuring.FEW_STEPS, pytest.approx(4.4))
-    assert [account["cpu_seconds_before"] for account in accounts] == [96, 96, 36]
-    assert all(config.clock == "cpu" for config in seen)
+    pilots, main, _ = runs(cell, "steps")
+    assert [config["steps"] for config in (*pilots, main)] == [4, 4, 4, 38]
+    pilots, main, spent = runs(timed, "minutes")
+    assert [config["minutes"] for config in pilots] == pytest.approx([PILOT * 0.02] * 3)
+    assert main["minutes"] == pytest.approx(max(0.02 - spent, PILOT * 0.02))
+    pilots, main, spent = runs(replace(timed, minutes=0.05, rates=(1e-3,)), "one rate")
+    assert [config["steps"] for config in pilots] == [FEW_STEPS]
+    assert main["minutes"] == pytest.approx(max(0.05 - spent, PILOT * 0.05))
 
 
 def test_a_failure_is_noted_and_the_others_go_on(studied, tmp_path):

@@ -246,10 +246,10 @@ def stretch_asked_by(sizes: np.ndarray) -> float:  # (n,) of latents, in the ord
 
 
 def stretch_at_new_cells(sizes: np.ndarray, cells: np.ndarray) -> float:  # both (n,)
-    """As wide as the targets of these cells ask, and wider by as much as each cell asks beyond the others.
+    """The stretch that makes 90 % intervals hold at a cell that was never read, estimated from few calibration cells.
 
-    A cell that nobody asked differs from those that were, and they are few: what all but one of them ask for holds
-    fewer than 90 % of the targets of that one.
+    Two factors: what holds 90 % of all these targets, and what a new cell needs beyond it. The second is measured by
+    leaving out one cell at a time: how much larger are its targets than the stretch of the other cells allows?
     """
     met = np.unique(cells)
     if len(sizes) < FEWEST or len(met) < 2:

@@ -100,14 +100,12 @@ def block_crps(
     """Almost fair CRPS of block means over observed targets, averaged over the blocks that hold one."""
     weight = mask.to(values.dtype)
 
-    def means(
-        field: Tensor,
-    ) -> Tensor:  # (N, C, H, W) -> (N, C, H / b, W / b), sums of observed cells per block
+    def block_sums(field: Tensor) -> Tensor:  # (N, C, H, W) -> (N, C, H / b, W / b)
         return F.avg_pool2d(field, block, ceil_mode=True, divisor_override=1)
 
-    count = means(weight)
-    x = means((ensemble * weight).flatten(0, 1)).unflatten(0, ensemble.shape[:2]) / count.clamp_min(1)
-    y = means(values) / count.clamp_min(1)
+    count = block_sums(weight)
+    x = block_sums((ensemble * weight).flatten(0, 1)).unflatten(0, ensemble.shape[:2]) / count.clamp_min(1)
+    y = block_sums(values) / count.clamp_min(1)
     K = len(ensemble)
     distance = (x - y).abs().mean(0)
     spread = (x[:, None] - x[None]).abs().sum((0, 1))

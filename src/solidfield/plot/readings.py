@@ -1,9 +1,11 @@
 """Figures of readings: the doctor's page, and sensors beside what the others imply.
 
-As in `plot.py`, each function returns a Figure that the caller saves, and colours suit the colour-blind.
+Each function returns a Figure that the caller saves, and colours suit the colour-blind.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import cmocean
 import matplotlib.dates
@@ -12,9 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from ..quality.ranking import Quality
 from ..readings.doctor.diagnose import Diagnosis
 from .style import BLUE, DPI, GREY, ORANGE
+
+if TYPE_CHECKING:  # quality waits for torch, which the doctor's page does without
+    from ..quality.ranking import Quality
 
 PLACES = 20_000  # drawn at most, evenly chosen
 BINS = 60

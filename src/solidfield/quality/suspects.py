@@ -26,7 +26,6 @@ BOUND = float(stats.norm.ppf(1 - OUTSIDE / 2))
 SCALE = 1.4826  # from the median absolute deviation to a normal standard deviation
 EFFICIENCY = 0.37  # of that estimate: S sensors give it as many degrees of freedom as 0.37 S would with squares
 MEDIAN_ERROR, SPREAD_ERROR = 1.2533, 1.1664  # of median z and of log spread, times 1 / sqrt(n)
-TESTS = 3
 
 
 @dataclass(frozen=True)

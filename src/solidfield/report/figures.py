@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from .. import plot
+from ..plot.comparison import bins_figure, models_figure, series_figure
+from ..plot.fields import scene, taught
+from ..plot.reliability import reliability_figure
 from ..scores.metrics import Cells
 from ..scores.table import Lead, Score, ScoreTable
 from .findings import Evidence, Findings
@@ -66,7 +68,7 @@ def _models(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Picture:
     return Picture(
         f"{tag}-models",
         "models",
-        plot.models_figure(regions, table.variables[variable], f"{variable}, {lead.ahead}: who errs least"),
+        models_figure(regions, table.variables[variable], f"{variable}, {lead.ahead}: who errs least"),
         f"{variable}, {lead.ahead}: error (CRPS) of every model by kind of held-out reading; farther left is "
         "better, bars are 95 % intervals.",
         f"Dots of the CRPS of {', '.join(names)} for {', '.join(regions)}; the best rival of {own} is {best}.",
@@ -82,7 +84,7 @@ def _scene(findings: Findings, evidence: Evidence, c: int, tag: str, above: floa
     threshold = _high(findings, c) if above is None else above
     times = evidence.targets.times
     when = "" if times is None else f", {_stamp(times[evidence.picture])}"
-    figure = plot.scene(
+    figure = scene(
         evidence.own.picture[:, c],
         given,
         later,
@@ -143,7 +145,7 @@ def reliability(
     cells = Cells(members[:, rows], targets.values[rows], case, int(case.max()) + 1)
     what = "truth" if targets.dense else "reading"
     group, away = targets.group[rows], targets.distance[rows]
-    return plot.reliability_figure(cells, away, group, units, distance_units, title, what)
+    return reliability_figure(cells, away, group, units, distance_units, title, what)
 
 
 def _bins(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Iterator[Picture]:
@@ -163,7 +165,7 @@ def _bins(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Iterator[Pi
         bins = [score.bin for score in first if score.bin is not None]
         labels = [f"{bin.low:.0f}" if kind == "hour" else span(bin.low, bin.high) for bin in bins]
         title = f"{variable}, {lead.ahead}: {words}"
-        figure = plot.bins_figure(rows, labels, axis, table.variables[variable], title, (LOWEST, HIGHEST))
+        figure = bins_figure(rows, labels, axis, table.variables[variable], title, (LOWEST, HIGHEST))
         few = sum(score.cells < FEW for score in first)
         yield Picture(
             f"{tag}-{kind}",
@@ -185,7 +187,7 @@ def _rolled(table: ScoreTable, variable: str, name: str) -> Picture:
     return Picture(
         name,
         "rolled",
-        plot.bins_figure(rows, labels, "ahead", units, title, (LOWEST, HIGHEST)),
+        bins_figure(rows, labels, "ahead", units, title, (LOWEST, HIGHEST)),
         f"{variable}: error and honesty {words}, every model rolled forward from the same readings. Bars are 95 % "
         "intervals.",
         "Three panels by time ahead: CRPS of every model, share of readings inside 90 % intervals, number of readings.",
@@ -211,7 +213,7 @@ def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture
         names = [str(targets.times[rows[start]].astype("datetime64[D]")) for start in starts]
     W, kind = grid.shape[1], "held-out sensor" if "held_sensors" in targets.regions else "cell"
     titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.4g}, {grid.axes[1]} {grid.x[p % W]:.4g}" for p in probes]
-    figure = plot.series_figure(
+    figure = series_figure(
         np.quantile(evidence.own.probes[:, rows][:, :, here], [0.05, 0.5, 0.95], axis=0),
         readings[rows],
         titles,
@@ -235,7 +237,7 @@ def _taught(findings: Findings, c: int, name: str, variable: str) -> Picture:
     return Picture(
         name,
         "taught",
-        plot.taught(never, held, findings.store.grid, f"{variable}: where the model was taught"),
+        taught(never, held, findings.store.grid, f"{variable}: where the model was taught"),
         "Grey cells never had a training reading: the map there is carried over from elsewhere. Held-out cells were "
         "kept from the model on purpose, to be judged by.",
         f"Map of the cells where training readings of {variable} taught the model, of held-out cells, and of cells "

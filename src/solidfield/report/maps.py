@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from .. import plot
 from ..errors import SolidError
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
+from ..plot import fields
 from ..prediction.maps import ahead
 from ..scores.table import ScoreTable
 from .ensembles import closed_forms, draw_targets
@@ -118,7 +118,7 @@ def write_scores(
         here = (targets.scene == scene) & (targets.channel == c)
         known[targets.cell[here]] = targets.values[here]
         figures = {
-            "maps": plot.scene(
+            "maps": fields.scene(
                 ensemble[:, scene, c],
                 np.where(source.mask[0, c].numpy(), source.values[0, c].numpy(), np.nan),
                 known.reshape(store.grid.shape),
