@@ -134,6 +134,8 @@ def test_without_cells_everything_is_missing_and_nothing_is_claimed(empty):
         text = write(empty)
         assert re.search(r"missing|nothing is said|too few|0 of", text), name
     assert all(draw(empty) is None for draw in FIGURES.values())
+    # A cell that was never asked for is not missing.
+    assert forecasting.table(empty).count("missing") == len(cells("forecasting", LAPTOP))
 
 
 def test_an_unknown_part_is_named(tmp_path):

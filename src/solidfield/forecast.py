@@ -82,6 +82,7 @@ class Forecaster(nn.Module, ABC):
     name: ClassVar[str]
     family: ClassVar[str]  # deterministic | diffusion | distribution | adversarial | classical
     reference: ClassVar[str]
+    revision: ClassVar[int] = 1  # raised when its law or its network changes, so that stored results count as outdated
     stochastic: ClassVar[bool] = True  # do members differ?
     SIZES: ClassVar[dict[str, dict[str, Any]]]  # options of each size: smoke, laptop, paper
     leaks: bool = False  # True only for a model run as `oracle`

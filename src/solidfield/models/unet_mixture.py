@@ -35,6 +35,7 @@ class UNetMixture(Forecaster):
     name = "unet-mixture"
     family = "distribution"
     reference = "Bishop, Mixture density networks, 1994; network of Ronneberger et al., 2015"
+    revision = 2  # 1: a smallest scale of 0.001 and a head of its own
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
         "smoke": {"width": 8},
         "laptop": {"width": 32},

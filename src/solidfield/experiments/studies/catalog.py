@@ -133,11 +133,16 @@ def modern() -> list[str]:
     return [fair(name) for name in MODELS if name not in (*OURS, *NINE, *CLASSICAL)]
 
 
+def at_every_density(strong: Sequence[str] = STRONG) -> list[str]:
+    """Labels of the models that are asked at 4 and 40 %, too."""
+    return [*OURS, *CLASSICAL, *(fair(name) for name in strong)]
+
+
 def forecasting(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     nine = [*(fair(name) for name in NINE), *NINE]
     at_10 = [make(scale, label, random(0.10)) for label in [*OURS[:3], *CLASSICAL, *OURS[3:], *modern(), *nine]]
-    shown = [*OURS, *CLASSICAL, *(fair(name) for name in strong)]
-    others = [make(scale, label, random(d), short=True) for d in DENSITIES if d != 0.10 for label in shown]
+    main = at_every_density(strong)
+    others = [make(scale, label, random(d), short=True) for d in DENSITIES if d != 0.10 for label in main]
     return at_10 + others
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...disk import digest
+from ...models import model_class
 from ...worlds.scenarios import Scenario, as_dict
 from ..cell import Cell
 from .scale import Scale
@@ -34,11 +35,13 @@ class Setting(Cell):
     @property
     def trained(self) -> dict[str, Any]:
         """What decides the weights; cells that differ in nothing of it share a run."""
+        revision = model_class(self.model).revision
         return {
             "protocol": self.PROTOCOL,
             "world": self.scale.about(),
             "scenario": as_dict(self.scenario),
             "model": self.model,
+            **({"revision": revision} if revision > 1 else {}),  # the first has no word for it: its keys are older
             "options": self.options,
             "share": self.share,
             "seed": self.seed,

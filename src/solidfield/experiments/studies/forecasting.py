@@ -13,7 +13,7 @@ from ...plot.style import looks, tidy
 from ..cell import Result
 from ..text import MISSING, markdown, mean_of, named, number, ratio, unknown
 from . import paper
-from .catalog import CLASSICAL, DENSITIES, NINE, OURS, fair, modern
+from .catalog import CLASSICAL, DENSITIES, NINE, OURS, at_every_density, fair, modern
 from .shelf import Shelf, coverage, crps, gap, ranked, score, with_error
 
 BAR = 0.53  # of the best of the nine run the paper's way
@@ -41,10 +41,10 @@ def table(shelf: Shelf) -> str:
     titles = [f"{100 * density:g} %" for density in DENSITIES]
     header = ("model", *titles, "/ solid at 10 %", "90 % covers", "spread / skill")
     header += (*(f"paper, {title}" for title in titles), "paper, / SOLID at 10 %")
-    best, rows = crps(shelf.at("solid")), []
+    best, main, rows = crps(shelf.at("solid")), at_every_density(), []
     for label in everyone():
         found = [shelf.at(label, density) for density in DENSITIES]
-        wanted = [MISSING if density == 0.10 or label in OURS else "-" for density in DENSITIES]
+        wanted = [MISSING if density == 0.10 or label in main else "-" for density in DENSITIES]
         theirs = paper.SPARSITY.get(paper_name(label))
         row = [with_error(result, missing=blank) for result, blank in zip(found, wanted, strict=True)]
         row += [ratio(crps(found[1]), best, missing="-"), number(coverage(found[1]), 3, "-")]
