@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from dated import dated_store, fitted_run
 from solidfield import cli
 from solidfield.errors import SolidError
-from solidfield.grid import Grid
+from solidfield.grid import Grid, lengths
 from solidfield.report import evaluate_run, write_report
 from solidfield.report.ensembles import contenders, draw_targets
 from solidfield.report.figures import pictures
 from solidfield.report.page import page
 from solidfield.report.scoring import judge
-from solidfield.report.targets import choose_examples, lengths, reading_targets, share_beyond
+from solidfield.report.targets import choose_examples, reading_targets, share_beyond
 from solidfield.scores.metrics import crps_map
 from solidfield.scores.table import ScoreTable
 from tiny import TinyTruth, tiny_store

@@ -24,7 +24,8 @@ from .errors import SolidError
 from .forecast import Forecaster
 from .keys import key
 from .models import build, model_class
-from .pairs.choices import pair_frames
+from .models.solid_set import SolidSet
+from .pairs.choices import decide_holdout, pair_frames
 from .pairs.covariates import Covariates
 from .pairs.frames import as_frames
 from .pairs.holdout import Holdout
@@ -35,6 +36,7 @@ from .run import Run, load
 from .training.folder import check_reading
 from .training.loop import train
 from .training.record import PAIRS
+from .training.sets import PACE, train_sets
 
 PRESET, MINUTES = "laptop", 10.0  # where neither a preset nor a budget is given for readings
 
@@ -82,7 +84,8 @@ def fit(
     steps : int, optional
         Number of optimiser steps instead of a budget.
     model : str, optional
-        A name of `MODELS`. Default: the preset's.
+        A name of `MODELS`, or "solid-set", which learns from readings on both sides of any place and time and can also
+        `fill`. Default: the preset's.
     leads : sequence of int, optional
         0 reconstructs, 1 forecasts one time step. Default: (0, 1).
     cell, every : str, optional
@@ -161,14 +164,33 @@ def fit(
         useless = [name for name, value in asked.items() if value]
         if useless:
             raise SolidError(f"{store.path} holds pairs that are made already; leave out '{useless[0]}' of readings")
-    elif resume:
+    elif resume and config.model.name != SolidSet.name:
         check_reading(out, asked)
         store = open_pairs(out / PAIRS)
     else:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise SolidError("several processes train on pairs that exist; write those of readings with `frame_pairs`")
-        refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
+        if resume:
+            check_reading(out, asked)
+        else:
+            refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
         frames = as_frames(read_frames(readings, say=say, **reading), variables)
+        if config.model.name == SolidSet.name:
+            _refuse_pairing(leads, offset)
+            train_sets(
+                replace(frames, timezone=timezone or frames.timezone),
+                out,
+                config.train,
+                {name: value for name, value in config.model.options.items() if name != "size"},
+                transform=transform,
+                holdout=decide_holdout(frames, holdout, say),
+                covariates=covariates,
+                reading=asked,
+                say=lambda words: tell(words, say),
+                progress=progress,
+                resume=resume,
+            )
+            return load(out)
         store = pair_frames(
             replace(frames, timezone=timezone or frames.timezone),
             out / PAIRS,
@@ -196,6 +218,13 @@ def fit(
     return load(out)
 
 
+def _refuse_pairing(leads: Sequence[int] | None, offset: float | None) -> None:
+    """Options of pairs that questions have no use for."""
+    for name, value in (("leads", leads), ("offset", offset)):
+        if value:
+            raise SolidError(f"'{name}' does nothing for model '{SolidSet.name}', which learns all leads; leave it out")
+
+
 def _pairs(readings: Readings | PairStore) -> PairStore | None:
     """Pairs that are made already; None for readings."""
     if isinstance(readings, PairStore):
@@ -220,7 +249,8 @@ def _config(
     if of_readings and preset is None and steps is None and minutes is None and not told:
         minutes = MINUTES
     named = {"model.name": model and f'"{model}"', "train.steps": steps, "train.minutes": minutes, "train.seed": seed}
-    standing = ("train.thin=0.5",) if of_readings else ()  # sensors come and go in records, as they do not in worlds
+    thin = ("train.thin=0.5",) if of_readings else ()  # sensors come and go in records, as they do not in worlds
+    standing: tuple[str, ...] = PACE if model == SolidSet.name else thin
     chosen = tuple(f"{name}={value}" for name, value in named.items() if value is not None)
     config = load_config(preset or PRESET, (*standing, *settings, *chosen))
     if steps is not None:  # over a budget of the preset

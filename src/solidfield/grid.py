@@ -135,3 +135,14 @@ class Grid:
             units=str(plain["units"]),
             domain=domain,
         )
+
+
+def lengths(grid: Grid) -> tuple[tuple[float, float], str]:  # spacing along (y, x), its unit
+    """What distances are told in: kilometres wherever the grid lies on the Earth, else the grid's own unit or cells."""
+    (dy, dx), units = grid.spacing, grid.units
+    if grid.axes == ("lat", "lon"):
+        middle = np.deg2rad(float(grid.y.mean()))
+        return (DEGREE * dy, DEGREE * dx * max(float(np.cos(middle)), 0.01)), "km"
+    if units in ("m", "metre", "metres", "meter", "meters"):
+        return (dy / 1000, dx / 1000), "km"
+    return ((dy, dx), units) if units else ((1.0, 1.0), "cells")

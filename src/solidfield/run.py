@@ -13,18 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from .engine import Progress
 from .errors import SolidError
+from .models.solid_set import SolidSet
 from .pairs.store import PairStore, open_pairs
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
 from .prediction.predict import predict
+from .prediction.sets import fill_record, set_maps
 from .readings.intake import Readings, Say
 from .training.record import RunRecord
 
 if TYPE_CHECKING:
     from .report import Findings
+
+SET_OPTIONS = ("members", "seed", "quantiles", "keep_members")  # of drawing, that a model of sets has a use for
 
 
 def load(folder: str | Path) -> Run:
@@ -134,6 +139,7 @@ class Run(RunRecord):
         at: Times | None = None,
         dynamic: xr.Dataset | None = None,
         say: Say | None = None,
+        past_only: bool = False,
         **options: Any,
     ) -> xr.Dataset:
         """Draw maps at the time of the frames.
@@ -152,6 +158,8 @@ class Run(RunRecord):
             Changing covariates, for a run that was trained with some.
         say : callable, optional
             As for `read`.
+        past_only : bool
+            A run of `solid-set` also knows what came later, unless this is set; others never do. Default: False.
         **options
             Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress.
 
@@ -165,7 +173,7 @@ class Run(RunRecord):
         SolidError
             If the run was not trained for lead 0, a frame holds no reading, or the frames lie on another grid.
         """
-        return self._predict(frames, 0, 1, at, dynamic, say, members=members, seed=seed, **options)
+        return self._predict(frames, 0, 1, at, dynamic, say, past_only, members=members, seed=seed, **options)
 
     def forecast(
         self,
@@ -178,7 +186,9 @@ class Run(RunRecord):
         say: Say | None = None,
         **options: Any,
     ) -> xr.Dataset:
-        """Draw maps 1 .. steps leads after each frame, every member rolled forward on its own.
+        """Draw maps 1 .. steps leads after each frame.
+
+        Every member is rolled forward on its own; a run of `solid-set` has a law of each lead and rolls nothing.
 
         Parameters
         ----------
@@ -197,7 +207,48 @@ class Run(RunRecord):
         SolidError
             If the run was not trained for lead 1, a frame holds no reading, or the frames lie on another grid.
         """
-        return self._predict(frames, 1, steps, at, dynamic, say, members=members, seed=seed, **options)
+        return self._predict(frames, 1, steps, at, dynamic, say, True, members=members, seed=seed, **options)
+
+    def fill(
+        self,
+        frames: FramesLike,
+        members: int = 100,
+        seed: int = 0,
+        past_only: bool = False,
+        keep_members: bool = False,
+        say: Say | None = None,
+    ) -> pd.DataFrame:
+        """Fill every gap of the record of every cell that was ever read; needs a run of `solid-set`.
+
+        Parameters
+        ----------
+        frames, members, seed, past_only, say
+            As for `reconstruct`.
+        keep_members : bool
+            Also a column for each member; within a day of gaps members are coherent. Default: False.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each time, cell and variable: `value` is the reading where `filled` is False, else the median of
+            the law, with its 90 % interval from `low` to `high`, in the units of the run.
+
+        Raises
+        ------
+        SolidError
+            If the run is of another model, or the frames lie on another grid.
+        """
+        self._only_sets("fill")
+        given, _, _ = frames_for(self, frames, say)
+        return fill_record(self, given, members, seed, past_only, keep_members)
+
+    def _only_sets(self, verb: str) -> None:
+        if not isinstance(self.model, SolidSet):
+            raise SolidError(f"{self.model.name} cannot {verb}; train a run with model 'solid-set' for that")
+
+    def _no_sets(self, verb: str) -> None:
+        if isinstance(self.model, SolidSet):
+            raise SolidError(f"a run of '{SolidSet.name}' cannot {verb} yet; it can reconstruct, forecast and fill")
 
     def assimilate(
         self,
@@ -234,6 +285,7 @@ class Run(RunRecord):
         SolidError
             If there is no frame after the first and no step beyond it, or the first holds no reading.
         """
+        self._no_sets("assimilate")
         given, times, notes = frames_for(self, frames, say)
         first, last = stretch(given, since, until, self.zone)
         walk = round((given.seconds[last] - given.seconds[first]) / given.every) + steps
@@ -302,6 +354,7 @@ class Run(RunRecord):
         SolidError
             If the folder `out` holds something, or there are no pairs to judge by.
         """
+        self._no_sets("be evaluated")
         from . import report  # with its figures, which prediction does without
 
         if out is not None:
@@ -329,9 +382,14 @@ class Run(RunRecord):
         at: Times | None,
         dynamic: xr.Dataset | None,
         say: Say | None,
+        past_only: bool,
         **options: Any,
     ) -> xr.Dataset:
         given, times, notes = frames_for(self, frames, say)
         rows = choose_rows(given, times, at, self.zone)
+        if isinstance(self.model, SolidSet):
+            kept = {name: value for name, value in options.items() if name in SET_OPTIONS}
+            leads = [0] if lead == 0 else list(range(1, steps + 1))
+            return set_maps(self, given, rows, times, leads, past_only=past_only, notes=notes, **kept)
         source, later = query(self, given, rows, lead, steps, dynamic)
         return predict(self, source, times[rows], steps=steps, later=later, notes=notes, **options)

@@ -25,7 +25,7 @@ from ..grid import Grid
 from ..questions.asking import Lesson, Questions
 from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.laws import LAWS
-from ..theory.spacetime import Covariance, Known, Laws, SpaceTime, krige
+from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from .neighbours import NEAREST, nearest_readings
 from .set_encoder import SetEncoder
 
@@ -106,7 +106,7 @@ class SolidSet(nn.Module):
     def label(self) -> str:
         return self.name
 
-    def prepare(self, lessons: Callable[[int], Lesson], spacing: tuple[float, float]) -> None:
+    def prepare(self, lessons: Callable[[int], Lesson], spacing: tuple[float, float], steps: int = STEPS) -> None:
         """Fit the prior of every variable to training questions; `spacing`: rows and columns between sensors."""
         self.steps.copy_(torch.tensor([1.0, *spacing]))
         for channel, prior in enumerate(self.prior):
@@ -117,7 +117,7 @@ class SolidSet(nn.Module):
                 mine = lesson.questions.asked_channel == channel
                 return Known(*(part[mine] for part in vars(known).values())), lesson.values[mine]
 
-            prior.fit(batch, self.frames)
+            prior.fit(batch, self.frames, steps)
         self.look = []
 
     def laws(self, questions: Questions) -> tuple[Tensor, Laws, Known]:

@@ -33,12 +33,18 @@ def pair_frames(
     for c, name in enumerate(frames.variables if transform is None else ()):
         chosen[name], why = choose_transform(frames.values[:, c], name)
         tell(why, say)
-    if not isinstance(holdout, Holdout):
-        suggested, reasons = choose_holdout(frames)
-        holdout = replace(suggested, **(holdout or {}))
-        for why in reasons:
-            tell(why, say)
+    holdout = decide_holdout(frames, holdout, say)
     return frame_pairs(frames, path, transform=transform or chosen, holdout=holdout, **options)
+
+
+def decide_holdout(frames: Frames, holdout: Holdout | Mapping[str, Any] | None, say: Say | None) -> Holdout:
+    """What is given, and the rest by the readings, in words."""
+    if isinstance(holdout, Holdout):
+        return holdout
+    suggested, reasons = choose_holdout(frames)
+    for why in reasons:
+        tell(why, say)
+    return replace(suggested, **(holdout or {}))
 
 
 def choose_transform(values: np.ndarray, name: str = "value") -> tuple[str, str]:  # and why, in words

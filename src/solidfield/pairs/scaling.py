@@ -104,6 +104,12 @@ class Scaling:
         moved = transformed(nudged, channel, transforms, offsets, record.variables) - changed
         return replace(record.with_values(standard), errors=(moved / np.asarray(self.std)[channel]).astype(np.float32))
 
+    def physical_of(self, values: Tensor, channel: Tensor) -> Tensor:  # (..., n), (n,) -> (..., n)
+        """Values in a list, each of a variable, back in physical units."""
+        spread = values.new_zeros(len(self.mean), *values.shape[:-1], values.shape[-1]) + values
+        every = self.restore(spread.movedim(0, -1)[..., None, None])[..., 0, 0]  # (..., n, C)
+        return every.gather(-1, channel.expand(values.shape)[..., None])[..., 0]
+
     @property
     def physical_std(self) -> tuple[float, ...]:  # (C,)
         """The standard deviation of the readings themselves: what a score in physical units is divided by."""

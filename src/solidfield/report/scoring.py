@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ..grid import lengths
 from ..pairs.store import PairStore
 from ..scores.bins import Bin, distance_bins
 from ..scores.metrics import Cells
 from ..scores.registry import Measured, WholeMaps, measure, summarise
 from ..scores.table import Comparison, Lead, Score, ScoreTable
-from .targets import Targets, lengths
+from .targets import Targets
 from .words import lead_label
 
 Place = tuple[str, Bin | None, np.ndarray]  # region, bin of it, (P,) bool: the cells in it

@@ -19,7 +19,7 @@ import pandas as pd
 
 from ..clock import from_seconds, local
 from ..errors import SolidError
-from ..grid import DEGREE, Grid
+from ..grid import Grid, lengths
 from ..keys import evenly
 from ..pairs.holdout import FIRST_DAY
 from ..pairs.store import PairStore
@@ -195,17 +195,6 @@ def groups_of(store: PairStore, indices: np.ndarray) -> np.ndarray:  # (N,) labe
 
 def _hours(times: np.ndarray) -> np.ndarray:  # (N,) datetime64 -> (N,)
     return times.astype("datetime64[h]").astype(np.int64) % 24
-
-
-def lengths(grid: Grid) -> tuple[tuple[float, float], str]:  # spacing along (y, x), its unit
-    """What distances are told in: kilometres wherever the grid lies on the Earth, else the grid's own unit or cells."""
-    (dy, dx), units = grid.spacing, grid.units
-    if grid.axes == ("lat", "lon"):
-        middle = np.deg2rad(float(grid.y.mean()))
-        return (DEGREE * dy, DEGREE * dx * max(float(np.cos(middle)), 0.01)), "km"
-    if units in ("m", "metre", "metres", "meter", "meters"):
-        return (dy / 1000, dx / 1000), "km"
-    return ((dy, dx), units) if units else ((1.0, 1.0), "cells")
 
 
 def _from_sources(

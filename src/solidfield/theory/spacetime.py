@@ -109,13 +109,13 @@ class SpaceTime(nn.Module):
         entries = (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
         return self if entries > TABLE else CovarianceTable(self, frames)
 
-    def fit(self, targets: Callable[[int, Covariance], tuple[Known, Tensor]], frames: int) -> float:
+    def fit(self, targets: Callable[[int, Covariance], tuple[Known, Tensor]], frames: int, steps: int = STEPS) -> float:
         """Maximise the likelihood of targets; `targets(step, C)` gives a batch, its readings nearest under C."""
         self.requires_grad_(True)
         optimiser = torch.optim.Adam(self.parameters(), RATE)
         loss = torch.zeros(())
-        for step in range(STEPS):
-            if step % (STEPS // 3) == 0:
+        for step in range(steps):
+            if step % max(1, steps // 3) == 0:
                 look = self.lookup(frames)
             known, values = targets(step, look)
             law = krige(self, known, self)
@@ -124,7 +124,7 @@ class SpaceTime(nn.Module):
             loss.backward()
             nn.utils.clip_grad_norm_(self.parameters(), 10.0)
             for group in optimiser.param_groups:
-                group["lr"] = RATE * (1 - step / STEPS) + 0.002
+                group["lr"] = RATE * (1 - step / steps) + 0.002
             optimiser.step()
         self.requires_grad_(False)
         return float(loss.detach())

@@ -19,6 +19,7 @@ from ..pairs.scaling import Scaling
 from ..questions.asking import Lesson
 from ..questions.drawing import Plan, draw
 from ..questions.record import Record
+from ..theory.spacetime import STEPS
 from .task import Task
 
 PRIOR_BATCH = 192  # questions of a step of the prior's fit
@@ -35,7 +36,7 @@ class QuestionTask(Task):
     scaling: Scaling
     plan: Plan
     config: TrainConfig
-    about: dict[str, Any]  # what a run must remember of the readings: hold-out, zone, columns, units
+    about: dict[str, Any]  # what a run must remember besides: epoch, clock, recipe, hold-out
 
     @property
     def held_out(self) -> int:  # type: ignore[override]
@@ -55,11 +56,11 @@ class QuestionTask(Task):
         generator = torch_generator(self.config.seed, *key)
         return draw(self.record, self.record.of_split(split), count, self.plan, split, generator)
 
-    def prepare(self, model: SolidSet, device: torch.device | str = "cpu") -> None:
+    def prepare(self, model: SolidSet, device: torch.device | str = "cpu", steps: int = STEPS) -> None:
         scaling, count = self.scaling, len(self.record.variables)
         transforms = scaling.transforms or ("none",) * count
         model.in_units(transforms, scaling.mean, scaling.std, scaling.physical_std)
-        model.prepare(lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)), self.spacing())
+        model.prepare(lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)), self.spacing(), steps)
 
     def spacing(self) -> tuple[float, float]:
         """Rows and columns between a cell that was ever read and the nearest other: the scale of what is learned."""
@@ -97,8 +98,9 @@ class QuestionTask(Task):
             "start": record.start,
             "step": record.step,
             "plan": asdict(self.plan),
+            "leads": [0, *self.plan.leads],
             "calendar": 0 if record.calendar is None else record.calendar.shape[1],
-            "about": self.about,
+            **self.about,
         }
 
     def cells(self) -> dict[str, Tensor]:

@@ -17,9 +17,10 @@ from torch import Tensor
 from ..clock import Clock
 from ..disk import read_json, read_tensors
 from ..errors import SolidError
-from ..forecast import Forecaster, Spec
+from ..forecast import Spec
 from ..grid import Grid
 from ..models import build
+from ..models.solid_set import SolidSet
 from ..pairs.covariates import Recipe
 from ..pairs.scaling import Scaling
 
@@ -34,7 +35,7 @@ class RunRecord:
     """A trained model and what it takes to use it on data in physical units."""
 
     path: Path
-    model: Forecaster  # in evaluation mode, on the CPU
+    model: Any  # a Forecaster, or a model of sets; in evaluation mode, on the CPU
     scaling: Scaling
     grid: Grid
     variables: tuple[str, ...]
@@ -80,10 +81,8 @@ class RunRecord:
         cells = read_tensors(path / CELLS, info["files"][CELLS])
         domain = cells["domain"].numpy() if "domain" in cells else None
         grid = Grid.from_dict(data["grid"], domain)
-        shifts = data.get("shifts", (0, 0))
-        spec = Spec(grid, len(data["variables"]), data["covariates"], (shifts[0], shifts[1]))
         with torch.random.fork_rng(devices=[]):  # its initial weights are thrown away: disturb nobody's stream
-            model = build(info["model"]["name"], spec, info["model"]["options"])
+            model = _built(info, grid, cells.get("static"))
         weights = read_tensors(path / WEIGHTS, info["files"][WEIGHTS])
         try:
             model.load_state_dict(weights)
@@ -105,3 +104,13 @@ class RunRecord:
             recipe=Recipe.from_dict(data["recipe"]) if "recipe" in data else None,
             static=cells["static"].numpy() if "static" in cells else None,
         )
+
+
+def _built(info: Document, grid: Grid, static: Tensor | None) -> Any:
+    """The model of a run, with weights that are yet to be read."""
+    data, name, options = info["data"], info["model"]["name"], info["model"]["options"]
+    if name == SolidSet.name:
+        return SolidSet(grid, len(data["variables"]), calendar=data["calendar"], static=static, **options)
+    shifts = data.get("shifts", (0, 0))
+    spec = Spec(grid, len(data["variables"]), data["covariates"], (shifts[0], shifts[1]))
+    return build(name, spec, options)

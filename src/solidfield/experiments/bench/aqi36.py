@@ -27,6 +27,7 @@ from ...config import TrainConfig
 from ...disk import read_json, read_tensors
 from ...engine import Progress
 from ...errors import SolidError
+from ...grid import lengths
 from ...keys import key
 from ...models.solid_set import KINDS, LEVEL, SolidSet
 from ...pairs.scaling import Scaling
@@ -34,7 +35,6 @@ from ...prediction.answer import Scene, answer
 from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
 from ...questions.record import Record
-from ...report.targets import lengths
 from ...scores.conformal import FEWEST, conformal_quantile
 from ...training.lessons import CALIBRATION, QuestionTask
 from ...training.loop import train_task

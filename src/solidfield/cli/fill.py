@@ -1,0 +1,56 @@
+"""solid fill: the gaps of every sensor's record, with honest intervals; the readings stay as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..disk import refuse_existing, replace
+from ..errors import SolidError
+from ..prediction.maps import save_maps
+from ..run import load
+from . import reading, show
+
+
+def fill(
+    run: Annotated[Path, typer.Argument(help="A run folder of model solid-set (solid train).")],
+    inputs: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tables or frames of readings.")],
+    out: Annotated[Path, typer.Option(help="The filled record to write: .csv.")],
+    maps: Annotated[Path | None, typer.Option(help="Also maps of every frame: .nc or .zarr.")] = None,
+    members: Annotated[int, typer.Option(help="Of the ensemble.")] = 100,
+    seed: Annotated[int, typer.Option(help="Same seed, same members.")] = 0,
+    past_only: Annotated[bool, typer.Option("--past-only", help="Do not look on what came later.")] = False,
+    keep_members: Annotated[bool, typer.Option(help="Write every member of a gap, too.")] = False,
+    columns: reading.ColumnsOption = None,
+    timezone: reading.TimezoneOption = None,
+    date_format: reading.DatesOption = None,
+    drop_above: reading.DropAboveOption = None,
+    json: show.JsonOption = False,
+) -> None:
+    """Fill every gap of the record of every cell that was ever read, with a median and a 90 % interval."""
+    if out.suffix != ".csv":
+        raise SolidError(f"cannot write the filled record to {out}: end the name in .csv")
+    refuse_existing(out, "choose another file")
+    if maps is not None and maps.suffix not in (".nc", ".zarr"):
+        raise SolidError(f"cannot write maps to {maps}: end the name in .nc (NetCDF) or .zarr")
+    opened = load(run)
+    frames = opened.read(
+        inputs,
+        say=lambda words: show.line("", words, json),
+        columns=reading.parse_columns(columns),
+        timezone=timezone,
+        dates=date_format,
+        drop_above=drop_above,
+    )
+    filled = opened.fill(frames, members, seed, past_only, keep_members)
+    replace(out, filled.to_csv(index=False).encode())
+    if maps is not None:
+        save_maps(opened.reconstruct(frames, members, seed, past_only=past_only), maps)
+    gaps = int(filled["filled"].sum())
+    if json:
+        counts = {"given": len(filled) - gaps, "filled": gaps}
+        show.as_json({"out": str(out), "maps": str(maps) if maps else None, **counts})
+    else:
+        show.line("filled", f"{gaps:,} gaps beside {len(filled) - gaps:,} readings; {out}")

@@ -1,0 +1,130 @@
+"""Maps and filled records from a run of the model of sets: any place, any time, both sides.
+
+A map at the time of readings knows what came before and after it (`past_only`: before); maps ahead have direct laws
+of every lead; the gaps of every cell's record are filled a day at a time. Members are coherent in space and time
+within a map, its leads, or a day of gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+
+from ..clock import from_seconds
+from ..errors import SolidError
+from ..pairs.frames import Frames
+from ..pairs.records import record_of
+from ..questions.record import Record
+from ..training.record import RunRecord
+from .answer import Scene, answer
+from .ensemble import summarise
+from .maps import to_dataset
+from .predict import QUANTILES, provenance
+
+TOGETHER = 24  # frames whose gaps are drawn together
+FEWEST = 20  # members that show a 90 % interval
+
+
+def standard_record(run: RunRecord, frames: Frames, ahead: int = 0) -> Record:
+    """What was read, in the units of the model."""
+    static = None if run.static is None else np.asarray(run.static)
+    return run.scaling.of_readings(record_of(replace(frames, grid=run.grid), run.recipe, static, ahead=ahead))
+
+
+def set_maps(
+    run: RunRecord,
+    frames: Frames,
+    rows: np.ndarray,  # (N,) which frames to start from
+    times: np.ndarray,  # (T,) that label maps
+    leads: Sequence[int],  # (0,): at the time of the frames
+    *,
+    members: int = 100,
+    seed: int = 0,
+    past_only: bool = False,
+    quantiles: Sequence[float] = QUANTILES,
+    keep_members: bool = True,
+    notes: str = "",
+) -> xr.Dataset:
+    """Maps of these frames, or ahead of them."""
+    plan = run.info["data"]["plan"]
+    most = max(plan["leads"], default=0)
+    if max(leads) > most:
+        raise SolidError(f"the run {run.path} learned leads up to {most}, not {max(leads)}; ask for fewer steps")
+    record = standard_record(run, frames, ahead=max(leads))
+    tick = np.round((frames.seconds - record.start) / record.step).astype(np.int64)
+    inside = np.flatnonzero(np.tile(run.grid.inside.ravel(), len(run.variables)))
+    size = (len(run.variables), *run.grid.shape)
+    drawn = np.full((members, len(rows), len(leads), int(np.prod(size))), np.nan, np.float32)
+    for number, row in enumerate(rows):
+        if tuple(leads) == (0,):
+            after = 0 if past_only else plan["after"]
+            scene = Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after)
+        else:
+            scene = Scene.forecast(int(tick[row]), list(leads), inside, plan["before"])
+        values = answer(run.model, record, scene, members, seed, int(tick[row]))
+        drawn[:, number, :, inside] = values.reshape(members, len(leads), -1).transpose(2, 0, 1)
+    physical = run.scaling.restore(torch.from_numpy(drawn.reshape(*drawn.shape[:3], *size))).numpy()
+    lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
+    attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
+    return to_dataset(
+        summarise(physical, quantiles, keep_members),
+        run.grid,
+        run.variables,
+        run.units,
+        np.isfinite(frames.values[rows]),
+        run.never_supervised.numpy(),
+        times[rows],
+        lead_time,
+        None,
+        attributes,
+    )
+
+
+def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_only: bool, keep: bool) -> pd.DataFrame:
+    """Every reading, and a law for every gap of the record of every cell that was ever read."""
+    if members < FEWEST:
+        raise SolidError(f"{members} members do not show a 90 % interval; draw {FEWEST} or more")
+    plan = run.info["data"]["plan"]
+    record = standard_record(run, frames)
+    size = len(run.variables) * run.grid.cells
+    cells = np.unique(record.cells)
+    read = np.zeros((len(record), size), bool)
+    read[record.frames, record.cells] = True
+    frame, place = np.nonzero(~read[:, cells])
+    cell = cells[place]
+    drawn = np.empty((members, len(frame)), np.float32)
+    for number, block in enumerate(np.unique(frame // TOGETHER)):
+        mine = np.flatnonzero(frame // TOGETHER == block)
+        scene = Scene.filling(frame[mine], cell[mine], plan["before"], 0 if past_only else plan["after"])
+        drawn[:, mine] = answer(run.model, record, scene, members, seed, number)
+    channel = torch.from_numpy(cell // run.grid.cells)
+    values = run.scaling.physical_of(torch.from_numpy(drawn), channel).numpy()
+    low, median, high = np.quantile(values, (0.05, 0.5, 0.95), axis=0) if len(frame) else np.empty((3, 0))
+    gaps = _table(run, record, frame, cell).assign(value=median, low=low, high=high, filled=True)
+    if keep:
+        gaps = gaps.join(pd.DataFrame(values.T, columns=[f"member_{k}" for k in range(members)]))
+    given = np.isfinite(frames.values)
+    t, flat = np.nonzero(given.reshape(len(given), -1))
+    ticks = np.round((frames.seconds[t] - record.start) / record.step).astype(np.int64)
+    known = _table(run, record, ticks, flat).assign(value=frames.values.reshape(len(given), -1)[t, flat], filled=False)
+    y, x = run.grid.axes
+    return pd.concat([known, gaps]).sort_values(["time", "variable", y, x], kind="stable").reset_index(drop=True)
+
+
+def _table(run: RunRecord, record: Record, frame: np.ndarray, cell: np.ndarray) -> pd.DataFrame:
+    """Where and when, in words of the run."""
+    y, x = run.grid.axes
+    place = cell % run.grid.cells
+    return pd.DataFrame(
+        {
+            "time": from_seconds(record.start + record.step * frame),
+            y: run.grid.y[place // run.grid.shape[1]],
+            x: run.grid.x[place % run.grid.shape[1]],
+            "variable": np.asarray(run.variables)[cell // run.grid.cells],
+        }
+    )

@@ -1,0 +1,132 @@
+"""The model of sets from readings to answers: the front door, and what its answers may and may not depend on."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray as xr
+from typer.testing import CliRunner
+
+import solidfield as sf
+from solidfield.cli import app
+from solidfield.errors import SolidError
+from solidfield.models.solid_set import SolidSet
+from solidfield.pairs.frames import as_frames
+from solidfield.pairs.records import record_of
+from solidfield.training.record import RunRecord
+
+HOURS, SHAPE = 144, (3, 4)
+
+
+def readings(seed: int = 0) -> xr.DataArray:
+    """A positive field that moves slowly, read at half of the cells, with two hours in which nobody was."""
+    generator = np.random.default_rng(seed)
+    walk = np.cumsum(generator.normal(0, 0.1, (HOURS, 1, 1)), 0) + generator.normal(0, 0.05, (HOURS, *SHAPE))
+    values = np.exp(2 + walk).astype(np.float32)
+    values[generator.random(values.shape) < 0.5] = np.nan
+    values[50:52] = np.nan
+    values[:, 0, 0] = np.nan  # a cell that is never read
+    times = np.datetime64("2024-01-01", "ns") + np.arange(HOURS) * np.timedelta64(3600, "s")
+    return xr.DataArray(values, {"time": times, "lat": [0.0, 0.1, 0.2], "lon": [0.0, 0.1, 0.2, 0.3]}, name="pm")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> sf.Run:
+    folder = tmp_path_factory.mktemp("sets") / "run"
+    with pytest.MonkeyPatch.context() as patch:  # a prior of a few steps: these laws do not need a good one
+        patch.setattr("solidfield.models.solid_set.SolidSet.prepare", _hurried(SolidSet.prepare))
+        return sf.fit(readings(), folder, model="solid-set", preset="smoke", transform="sqrt")
+
+
+def _hurried(prepare):
+    return lambda self, lessons, spacing, steps=0: prepare(self, lessons, spacing, 6)
+
+
+def test_a_run_comes_back_as_it_was_trained(run):
+    again = RunRecord.open(run.path)
+    for name, value in run.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[name]), name
+
+
+def test_a_forecast_is_the_same_bits_whatever_the_future_holds(run):
+    frames = readings()
+    poisoned = frames.copy()
+    poisoned[101:] = np.where(np.isfinite(frames[101:]), 1e30, np.nan)
+    at = frames["time"].values[100]
+    with np.errstate(over="ignore"):
+        maps = [run.forecast(f, members=4, steps=3, at=at) for f in (frames, poisoned)]
+    xr.testing.assert_identical(maps[0]["pm"], maps[1]["pm"])
+
+
+def test_a_map_knows_what_came_later_unless_told_not_to(run):
+    frames = readings()
+    changed = frames.copy()
+    changed[102:] = changed[102:] * 2
+    at = frames["time"].values[100]
+    both = [run.reconstruct(f, members=4, at=at)["pm"] for f in (frames, changed)]
+    past = [run.reconstruct(f, members=4, at=at, past_only=True)["pm"] for f in (frames, changed)]
+    xr.testing.assert_identical(*past)
+    assert not both[0].equals(both[1])
+
+
+def test_a_filled_record_has_every_hour_and_leaves_readings_alone(run):
+    frames = readings()
+    filled = run.fill(frames, members=20)
+    cells = int(np.isfinite(frames.values).any(0).sum())
+    assert len(filled) == HOURS * cells
+    given = filled[~filled["filled"]]
+    assert np.array_equal(np.sort(given["value"]), np.sort(frames.values[np.isfinite(frames.values)]))
+    gaps = filled[filled["filled"]]
+    assert np.isfinite(gaps[["value", "low", "high"]]).all(axis=None)
+    assert (gaps["low"] <= gaps["value"]).all()
+    assert (gaps["value"] <= gaps["high"]).all()
+    empty = gaps[gaps["time"].isin(frames["time"].values[50:52])]
+    assert len(empty) == 2 * cells  # hours without any reading are answered
+
+
+def test_members_of_a_filled_record_are_those_of_the_seed(run):
+    columns = [f"member_{k}" for k in range(20)]
+    one, again, other = (run.fill(readings(), 20, seed, keep_members=True) for seed in (0, 0, 1))
+    pd.testing.assert_frame_equal(one[columns], again[columns])
+    assert not one["member_0"].equals(other["member_0"])
+
+
+def test_values_of_no_other_split_reach_training(tmp_path):
+    """Held-out days replaced by anything leave the standardised training readings as they are."""
+    frames = as_frames(readings())
+    holdout = sf.Holdout(days=3, day_offset=1, validation_days=0, timezone="UTC")
+    record = record_of(frames, holdout=holdout)
+    train = record.of_split("train")
+    spoiled = frames.values.copy()
+    spoiled[np.isin(np.arange(HOURS), np.flatnonzero(record.split == 2)[:, None])] *= 7
+    other = record_of(type(frames)(**{**vars(frames), "values": spoiled}), holdout=holdout)
+    assert np.array_equal(record.values[train], other.values[train])
+    assert not np.array_equal(record.values, other.values)
+
+
+def test_what_a_model_cannot_do_is_said(run, tmp_path):
+    with pytest.raises(SolidError, match="learned leads up to 6, not 7"):
+        run.forecast(readings(), members=2, steps=7, at="last")
+    with pytest.raises(SolidError, match="cannot assimilate"):
+        run.assimilate(readings())
+    other = sf.fit(readings(), tmp_path / "run", model="climatology", preset="smoke")
+    with pytest.raises(SolidError, match="cannot fill"):
+        other.fill(readings())
+    with pytest.raises(SolidError, match="'leads' does nothing"):
+        sf.fit(readings(), tmp_path / "b", model="solid-set", preset="smoke", leads=(1,))
+
+
+def test_the_command_line_fills(run, tmp_path):
+    table = readings().to_dataframe().dropna().reset_index()
+    table.to_csv(tmp_path / "pm.csv", index=False)
+    out = tmp_path / "filled.csv"
+    answer = CliRunner().invoke(
+        app, ["fill", str(run.path), str(tmp_path / "pm.csv"), "--out", str(out), "--members", "20", "--json"]
+    )
+    assert answer.exit_code == 0, answer.output
+    counts = json.loads(answer.stdout)
+    written = pd.read_csv(out)
+    assert counts["filled"] == int(written["filled"].sum())
+    assert counts["given"] == len(table)
