@@ -288,7 +288,7 @@ def test_an_interrupted_cell_resumes_to_the_same_bits(studied, tmp_path):
 def test_pilots_and_main_run_share_one_budget(studied, tmp_path):
     """Steps add up to the cell's, minutes to what preparing and pilots left; a rate taken over has no pilots."""
     work, _, _ = studied
-    cell = replace(make(SMOKE, "solid", HERE), steps=50, rates=(1e-3, 2e-3, 3e-3))
+    cell = replace(make(SMOKE, "solid", HERE, {"copula": "independent"}), steps=50, rates=(1e-3, 2e-3, 3e-3))
     timed = replace(cell, steps=None, minutes=0.02)
     store = pairs_of(cell, truth_of(cell, work), work)
 
@@ -306,9 +306,9 @@ def test_pilots_and_main_run_share_one_budget(studied, tmp_path):
     pilots, main, spent = runs(timed, "minutes")
     assert [config["minutes"] for config in pilots] == pytest.approx([PILOT * 0.02] * 3)
     assert main["minutes"] == pytest.approx(max(0.02 - spent, PILOT * 0.02))
-    pilots, main, spent = runs(replace(timed, minutes=0.05, rates=(1e-3,)), "one rate")
+    pilots, main, spent = runs(replace(timed, minutes=0.03, rates=(1e-3,)), "one rate")
     assert [config["steps"] for config in pilots] == [FEW_STEPS]
-    assert main["minutes"] == pytest.approx(max(0.05 - spent, PILOT * 0.05))
+    assert main["minutes"] == pytest.approx(max(0.03 - spent, PILOT * 0.03))
 
 
 def test_a_failure_is_noted_and_the_others_go_on(studied, tmp_path):

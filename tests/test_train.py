@@ -19,14 +19,16 @@ from torch import Tensor, nn
 import solidfield.training.budget
 import tiny
 from solidfield.errors import SolidError
+from solidfield.models import build
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
-from solidfield.training.batches import batch_of_step, rows_of_step
+from solidfield.training.batches import rows_of_step
 from solidfield.training.budget import LEAST, SKIP, Budget
 from solidfield.training.checkpoint import load_state
 from solidfield.training.loop import train
 from solidfield.training.optimise import learning_rate, update_average
 from solidfield.training.record import RunRecord
+from solidfield.training.task import PairTask
 
 UNSCALED = Scaling((0.0,), (1.0,))
 
@@ -102,13 +104,13 @@ def test_each_example_comes_once_an_epoch(count: int, batch: int, processes: int
 
 
 def test_a_batch_is_a_function_of_seed_step_and_rank(store: PairStore) -> None:
-    config, indices = tiny.tiny_config(thin=1.0), store.split("train")
+    config = tiny.tiny_config(thin=1.0)
 
     def values(**where: int) -> Tensor:
         settings = {"step": 3, "rank": 0, "seed": 0} | where
         changed = config.model_copy(update={"seed": settings["seed"]})
-        share = settings["rank"], 2, settings["step"]
-        return batch_of_step(store, UNSCALED, indices, changed, *share).source.values
+        task = PairTask(store, UNSCALED, changed, None)
+        return task.batch(settings["step"], settings["rank"], 2, build("persistence", store.spec())).source.values
 
     assert torch.equal(values(), values())
     for other in ({"step": 4}, {"rank": 1}, {"seed": 1}):
@@ -119,7 +121,8 @@ def test_shifts_and_thinning_obey_the_configuration(store: PairStore) -> None:
     indices = store.split("train")
 
     def batch(**options: float) -> tuple[int, int, Tensor]:
-        pair = batch_of_step(store, UNSCALED, indices, tiny.tiny_config(**options), 0, 1, 0)
+        task = PairTask(store, UNSCALED, tiny.tiny_config(**options), None)
+        pair = task.batch(0, 0, 1, build("persistence", store.spec()))
         return int(pair.source.mask.sum()), int(pair.target.mask.sum()), pair.target.values
 
     plain, rolled, thinned = batch(shifts=False), batch(), batch(shifts=False, thin=1.0, thin_most=0.9)

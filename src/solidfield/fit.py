@@ -25,9 +25,9 @@ from .forecast import Forecaster
 from .keys import key
 from .models import build, model_class
 from .models.solid_set import SolidSet
-from .pairs.choices import decide_holdout, pair_frames
+from .pairs.choices import choose_pairing, decide_holdout
 from .pairs.covariates import Covariates
-from .pairs.frames import as_frames
+from .pairs.frames import as_frames, frame_pairs
 from .pairs.holdout import Holdout
 from .pairs.scaling import Scaling
 from .pairs.store import PairStore, is_pairs, open_pairs
@@ -175,10 +175,11 @@ def fit(
         else:
             refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
         frames = as_frames(read_frames(readings, say=say, **reading), variables)
+        frames = replace(frames, timezone=timezone or frames.timezone)
         if config.model.name == SolidSet.name:
             _refuse_pairing(leads, offset)
             train_sets(
-                replace(frames, timezone=timezone or frames.timezone),
+                frames,
                 out,
                 config.train,
                 {name: value for name, value in config.model.options.items() if name != "size"},
@@ -191,13 +192,9 @@ def fit(
                 resume=resume,
             )
             return load(out)
-        store = pair_frames(
-            replace(frames, timezone=timezone or frames.timezone),
-            out / PAIRS,
-            holdout=holdout,
-            covariates=covariates,
-            say=say,
-            **{name: value for name, value in pairing.items() if value is not None},
+        chosen = choose_pairing(frames, transform, holdout, say)
+        store = frame_pairs(
+            frames, out / PAIRS, leads=leads or (0, 1), offset=offset or 0.0, covariates=covariates, **chosen
         )
         splits = ", ".join(f"{count:,} {name}" for name, count in store.attributes["splits"].items() if count)
         cells = " x ".join(map(str, store.grid.shape))

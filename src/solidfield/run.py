@@ -23,7 +23,7 @@ from .pairs.store import PairStore, open_pairs
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
 from .prediction.predict import predict
 from .prediction.sets import fill_record, set_maps
-from .readings.intake import Readings, Say
+from .readings.intake import Say
 from .training.record import RunRecord
 
 if TYPE_CHECKING:
@@ -107,29 +107,7 @@ class Run(RunRecord):
         cells = " x ".join(map(str, self.grid.shape))
         return f"Run({str(self.path)!r}: {self.model.label()}, {', '.join(self.variables)} on {cells} cells)"
 
-    def read(self, readings: Readings, *, say: Say | None = None, **options: Any) -> xr.Dataset:
-        """Put new readings into the cells and frames of this run.
-
-        Parameters
-        ----------
-        readings : path, sequence of paths, DataFrame or xarray object
-            As for `read_frames`.
-        say : callable, optional
-            Is told in words what was assumed and what became of the rows. Default: the package's log.
-        **options
-            Of `read_frames`: timezone, columns, dates, units, drop_above. Default: as when the run was trained.
-
-        Returns
-        -------
-        xarray.Dataset
-            Sparse frames; their attribute `notes` holds all that was said.
-
-        Raises
-        ------
-        SolidError
-            If no reading falls into the run's cells, or the run has no clock.
-        """
-        return read_new(self, readings, say, **options)
+    read = read_new
 
     def reconstruct(
         self,

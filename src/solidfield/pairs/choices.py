@@ -4,37 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..readings.intake import Say, tell
-from .frames import Frames, frame_pairs
+from .frames import Frames
 from .holdout import Holdout
-from .store import PairStore
 
 SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
 SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts
 MANY_CELLS, CALIBRATION = 40, 0.1  # from so many cells with readings on, such a share is met in validation only
 
 
-def pair_frames(
+def choose_pairing(
     frames: Frames,
-    path: Path,
-    *,
     transform: str | None = None,
     holdout: Holdout | Mapping[str, Any] | None = None,  # some of its fields: the others by the readings
     say: Say | None = None,
-    **options: Any,  # of `frame_pairs`
-) -> PairStore:
-    """Pairs with what was not chosen decided by the readings, in words."""
+) -> dict[str, Any]:
+    """Transform and holdout for `frame_pairs`; what was not chosen is decided by the readings, in words."""
     chosen = {}
     for c, name in enumerate(frames.variables if transform is None else ()):
         chosen[name], why = choose_transform(frames.values[:, c], name)
         tell(why, say)
-    holdout = decide_holdout(frames, holdout, say)
-    return frame_pairs(frames, path, transform=transform or chosen, holdout=holdout, **options)
+    return {"transform": transform or chosen, "holdout": decide_holdout(frames, holdout, say)}
 
 
 def decide_holdout(frames: Frames, holdout: Holdout | Mapping[str, Any] | None, say: Say | None) -> Holdout:

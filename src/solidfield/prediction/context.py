@@ -37,7 +37,7 @@ def frames_for(
 ) -> tuple[Frames, np.ndarray, str]:  # and the times to label maps with, and what was said of the readings
     """What the user gave, on the run's grid: readings, an xarray object with instants, or plain (time, C, H, W)."""
     if not isinstance(frames, xr.Dataset | xr.DataArray | np.ndarray):
-        frames = read_new(run, frames, say)
+        frames = read_new(run, frames, say=say)
     notes = str(frames.attrs.get("notes", "")) if isinstance(frames, xr.Dataset) else ""
     if isinstance(frames, xr.Dataset) or _has_instants(frames):
         given = as_frames(frames, run.variables if isinstance(frames, xr.Dataset) else None, run.step)
@@ -67,8 +67,28 @@ def frames_for(
     return Frames(values, from_seconds(count), run.grid, run.variables, run.units, every=1.0), times, notes
 
 
-def read_new(run: RunRecord, readings: Readings, say: Say | None = None, **options: Any) -> xr.Dataset:
-    """New readings in the cells and frames of a run, read as those it was trained on where `options` say nothing."""
+def read_new(run: RunRecord, readings: Readings, *, say: Say | None = None, **options: Any) -> xr.Dataset:
+    """Put new readings into the cells and frames of this run.
+
+    Parameters
+    ----------
+    readings : path, sequence of paths, DataFrame or xarray object
+        As for `read_frames`.
+    say : callable, optional
+        Is told in words what was assumed and what became of the rows. Default: the package's log.
+    **options
+        Of `read_frames`: timezone, columns, dates, units, drop_above. Default: as when the run was trained.
+
+    Returns
+    -------
+    xarray.Dataset
+        Sparse frames; their attribute `notes` holds all that was said.
+
+    Raises
+    ------
+    SolidError
+        If no reading falls into the run's cells, or the run has no clock.
+    """
     given = {name: value for name, value in options.items() if value is not None}
     if frames_already(readings) is not None:
         return read_frames(readings, say=say, **given)

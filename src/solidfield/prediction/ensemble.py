@@ -169,7 +169,8 @@ def draw(
     _check(model, source, members, steps, quantiles)
     identities = list(range(len(source))) if queries is None else list(queries)
     shape = (steps, *source.values.shape[1:])
-    plan = _plan(model, shape, members, max_memory)
+    states_at_once = max(1, int(max_memory * GIB / 2 / _bytes_per_state(model, shape)))
+    queries_at_once = max(1, states_at_once // members)  # as many members as fit, then as many queries
     device = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(())).device
     model.eval()
 
@@ -177,14 +178,14 @@ def draw(
     mean, std = np.empty((2, total, *shape), np.float32)
     at = {q: np.empty((total, *shape), np.float32) for q in quantiles}
     kept = np.empty((members, total, *shape), np.float32) if keep_members else None
-    for start in range(0, total, plan.queries):
-        rows = slice(start, min(start + plan.queries, total))
+    for start in range(0, total, queries_at_once):
+        rows = slice(start, min(start + queries_at_once, total))
         part, *ahead = (
             scaling.standardise(query[rows]).map(lambda tensor: tensor.to(device)) for query in (source, *later)
         )
         states = _Members((members, rows.stop - rows.start, *shape), hold=keep_members or bool(quantiles))
-        for begin in range(first, first + members, plan.members):
-            chosen = range(begin, min(begin + plan.members, first + members))
+        for begin in range(first, first + members, states_at_once):
+            chosen = range(begin, min(begin + states_at_once, first + members))
             noise = MemberNoise(seed, identities[rows], chosen, device)
             states.add(scaling.restore(rollout(model, part, noise, steps, ahead, memory)).cpu().numpy())
         mean[rows], std[rows] = states.mean, states.std
@@ -206,19 +207,6 @@ def summarise(
     std = members.std(axis=0, ddof=1) if len(members) > 1 else np.zeros_like(members[0])
     at = {q: np.quantile(members, q, axis=0).astype(np.float32) for q in quantiles}
     return Summary(members.mean(axis=0), std, at, members if keep_members else None)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    queries: int
-    members: int
-
-
-def _plan(model: Forecaster, shape: Sequence[int], members: int, max_memory: float) -> _Plan:
-    """How many queries and members to take at once: as many members as fit, then as many queries."""
-    states = max(1, int(max_memory * GIB / 2 / _bytes_per_state(model, shape)))
-    at_once = min(members, states)
-    return _Plan(max(1, states // members), at_once)
 
 
 def _bytes_per_state(model: nn.Module, shape: Sequence[int]) -> int:

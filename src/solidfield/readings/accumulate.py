@@ -68,27 +68,25 @@ class Accumulator:
         self._room(len(self.slots))
         slot = np.array([self.slots[one] for one in distinct.tolist()])[codes]
         height, width = self.shape
+        count, first, s, q = (self.sums[name].reshape(-1) for name in ("count", "first", "s", "q"))
         place = (iy - self.corner[0]) * width + (ix - self.corner[1])
         for v in range(self.variables):
             read = ~np.isnan(values[:, v])
             whole = bool(read.all())
             at = (slot * self.variables + v) * (height * width) + place
             at, value = (at, values[:, v]) if whole else (at[read], values[read, v])
-            self._sum(at, value, error if error is None or whole else error[read])
-
-    def _sum(self, at: np.ndarray, value: np.ndarray, error: np.ndarray | None) -> None:
-        count, first, s, q = (self.sums[name].reshape(-1) for name in ("count", "first", "s", "q"))
-        new = count[at] == 0
-        if new.any():
-            first[at[new][::-1]] = value[new][::-1]  # of several the last one written stays: the first reading
-        shifted = value - first[at]
-        np.add.at(count, at, 1)
-        np.add.at(s, at, shifted)
-        np.add.at(q, at, shifted * shifted)
-        if error is not None and "e" in self.sums:
-            known = ~np.isnan(error)
-            np.add.at(self.sums["e"].reshape(-1), at[known], error[known] ** 2)
-            np.add.at(self.sums["k"].reshape(-1), at[known], 1)
+            new = count[at] == 0
+            if new.any():
+                first[at[new][::-1]] = value[new][::-1]  # of several the last one written stays: the first reading
+            shifted = value - first[at]
+            np.add.at(count, at, 1)
+            np.add.at(s, at, shifted)
+            np.add.at(q, at, shifted * shifted)
+            if error is not None and "e" in self.sums:
+                own = error if whole else error[read]
+                known = ~np.isnan(own)
+                np.add.at(self.sums["e"].reshape(-1), at[known], own[known] ** 2)
+                np.add.at(self.sums["k"].reshape(-1), at[known], 1)
 
     def _reach(self, iy: np.ndarray, ix: np.ndarray) -> None:
         """Extend a grid without a shape to the cells at hand."""

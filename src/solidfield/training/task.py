@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -16,12 +16,14 @@ from torch import Tensor
 
 from ..config import TrainConfig
 from ..errors import SolidError
-from ..fields import Pair
+from ..fields import OraclePair, Pair
 from ..forecast import Forecaster
-from ..keys import evenly
+from ..keys import evenly, torch_generator
+from ..pairs.covariates import Recipe
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
-from .batches import batch_of_step
+from .augment import hide, roll
+from .batches import rows_of_step
 from .validation import total_crps, validation_examples
 
 PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
@@ -102,9 +104,22 @@ class PairTask(Task):
                 "observe with oracle on"
             )
 
-    def batch(self, step: int, rank: int, processes: int, model: Forecaster) -> Batch:
-        train = self.store.split("train")
-        return batch_of_step(self.store, self.scaling, train, self.config, rank, processes, step, oracle=model.leaks)
+    def batch(self, step: int, rank: int, processes: int, model: Forecaster) -> Pair | OraclePair:
+        """Standardised, rolled along the world's symmetries, thinned; with dense targets for a model that leaks."""
+        store, config = self.store, self.config
+        train = store.split("train")
+        chosen = train[rows_of_step(len(train), config.batch, step, config.seed, rank, processes)]
+        drawn: Pair | OraclePair = store.oracle_batch(chosen) if model.leaks else store.batch(chosen)
+        drawn = self.scaling.standardise(drawn)
+        if config.shifts and any(store.shifts):
+            drawn = roll(drawn, store.shifts, torch_generator(config.seed, "roll", step, rank))
+        if config.thin > 0:
+            pair = drawn.pair if isinstance(drawn, OraclePair) else drawn
+            generator = torch_generator(config.seed, "thin", step, rank)
+            past = Recipe.from_dict(store.recipe).past if store.recipe else 0
+            pair = hide(pair, config.thin, config.thin_most, generator, past)
+            drawn = replace(drawn, pair=pair) if isinstance(drawn, OraclePair) else pair
+        return drawn
 
     def batches(self, indices: np.ndarray, device: torch.device | str = "cpu") -> Iterator[Pair]:
         """Examples in chunks, standardised, for what is estimated outside the loop."""
