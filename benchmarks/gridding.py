@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from solidfield.keys import numpy_generator
-from solidfield.readings import grid_readings, open_table
+from solidfield.readings.intake import grid
 
 ROWS = 12_500_000
 BLOCK = 500_000  # rows written at a time
@@ -61,7 +61,7 @@ def write(folder: Path, rows: int) -> None:
 
 
 def by_solidfield(path: Path) -> tuple[float, int]:
-    frames = grid_readings(open_table(path, timezone="UTC"), cell=f"{CELL}deg", every=EVERY)
+    frames = grid(path, timezone="UTC", cell=f"{CELL}deg", every=EVERY)
     return float(frames["pm"].sum(dtype=np.float64)), int(frames["pm_count"].sum())
 
 

@@ -9,14 +9,15 @@ import pytest
 import xarray as xr
 
 from solidfield.errors import SolidError
-from solidfield.readings import grid_readings, open_table
+from solidfield.readings import open_table
 from solidfield.readings.blocks import LINE_LIMIT
+from solidfield.readings.intake import grid
 
 GOOD = "time,lat,lon,pm\n2024-01-01 00:00,10.2,20.4,5\n2024-01-01 01:00,10.2,20.5,6\n"
 
 
 def gridded(path, **options):
-    return grid_readings(open_table(path, timezone="UTC"), cell="0.1deg", every="1h", **options)
+    return grid(path, timezone="UTC", cell="0.1deg", every="1h", **options)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,8 @@ def test_a_table_that_is_none_is_refused_in_one_line(tmp_path, text, words):
 
 def test_swapped_coordinates_are_right_once_named(tmp_path):
     (tmp_path / "t.csv").write_text("time,lat,lon,pm\n2024-01-01,103.8,1.3,5\n")
-    table = open_table(tmp_path / "t.csv", columns={"y": "lon", "x": "lat"})
-    assert float(grid_readings(table, cell="0.1deg", every="1h")["pm"].sel(lat=1.3, lon=103.8).item()) == 5
+    frames = gridded(tmp_path / "t.csv", columns={"y": "lon", "x": "lat"})
+    assert float(frames["pm"].sel(lat=1.3, lon=103.8).item()) == 5
 
 
 def test_one_row_is_one_frame_of_one_cell(tmp_path):
@@ -59,9 +60,8 @@ def test_all_nan_says_so(tmp_path):
     (tmp_path / "t.csv").write_text("time,lat,lon,pm\n2024-01-01,1,2,NaN\n2024-01-01,1,2,\n")
     with pytest.raises(SolidError, match="no column of numbers"):
         open_table(tmp_path / "t.csv")
-    table = open_table(tmp_path / "t.csv", columns={"value": "pm"})
     with pytest.raises(SolidError, match=r"2 refused, the first in line 2, column 'pm'.*no value"):
-        grid_readings(table, cell="1km", every="1h", bounds=(0, 0, 3, 3))
+        grid(tmp_path / "t.csv", columns={"value": "pm"}, cell="1km", every="1h", bounds=(0, 0, 3, 3))
 
 
 def test_files_that_are_missing_cut_short_or_something_else(tmp_path):
@@ -129,7 +129,7 @@ def test_too_many_cells_are_refused_before_they_are_made(tmp_path):
     """One reading at 0, 0 stretches the grid over half the world."""
     (tmp_path / "t.csv").write_text(GOOD + "2024-01-01 02:00,0,0,5\n2024-01-01 02:00,80,170,5\n")
     with pytest.raises(SolidError, match=r"GiB.*--bounds"):
-        grid_readings(open_table(tmp_path / "t.csv"), cell="0.001deg", every="1h")
+        grid(tmp_path / "t.csv", cell="0.001deg", every="1h")
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path):

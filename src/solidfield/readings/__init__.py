@@ -2,7 +2,6 @@
 
 from .areas import area_mask, area_weights
 from .frames import open_frames, save_frames
-from .gridding import grid_readings
 from .table import Columns, Refused, Rows, Table, open_table
 
 __all__ = [
@@ -12,7 +11,6 @@ __all__ = [
     "Table",
     "area_mask",
     "area_weights",
-    "grid_readings",
     "open_frames",
     "open_table",
     "save_frames",

@@ -1,4 +1,4 @@
-"""From a stream of readings to sparse frames: (time, lat, lon), NaN where nothing was read.
+"""From a stream of readings to sums in cells and frames, the inside of `grid` (intake.py).
 
 Every reading falls into the cell and the frame that cover it (layout.py); several in one cell, of one sensor that moves
 or of many that stand there, are averaged, with their number and spread beside the mean (accumulate.py). What a reading
@@ -7,84 +7,37 @@ is worth is decided by options (limits.py): what they drop is counted, and liste
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from ..engine import Progress
 from ..errors import SolidError
-from ..grid import Bounds
 from .accumulate import Accumulator, Cube
-from .frames import Tally, to_frames
-from .layout import Layout, layout_of, plan_layout
-from .limits import Limits, drop, frame_centres, parse_outliers
+from .frames import Tally
+from .layout import Layout
+from .limits import Limits, drop, frame_centres
 from .records import refusal_file
-from .table import CHUNK, Table
+from .table import Table
 
 
-def grid_readings(
-    table: Table,
-    *,
-    cell: str | None,
-    every: str | None,
-    variable: str | Sequence[str] | None = None,
-    bounds: Bounds | None = None,
-    domain: str | Path | Mapping[str, Any] | None = None,
-    like: Layout | xr.Dataset | None = None,
-    anchor: str = "floor",
-    drop_above: float | None = None,
-    drop_below: float | None = None,
-    positive: bool = False,
-    outliers: str | None = None,
-    refused: Path | None = None,
-    rows: int = CHUNK,
-    max_memory: float = 4.0,
-    progress: Progress | None = None,
-) -> xr.Dataset:
-    """Sparse frames of the readings.
-
-    `cell` ("0.01deg", "1km") and `every` ("30min") may be None for a gridded array, whose own are kept. `bounds` are
-    the outer edges (south, west, north, east); `domain` is GeoJSON or "file.nc:variable", and readings in cells
-    outside it count as outside; `like` is a layout, or frames made before, whose cells, clock and domain are taken.
-    `max_memory` is GiB.
-    """
-    chosen = _choose(table, variable)
-    robust = parse_outliers(outliers)
-    if like is None:
-        layout = plan_layout(table, cell, every, bounds, domain, anchor)
-    else:
-        layout = layout_of(like) if isinstance(like, xr.Dataset) else like
-    limits = Limits(drop_above, drop_below, positive)
-
-    def one_pass(limits: Limits, refused: Path | None) -> tuple[Cube, Tally]:
-        return _accumulate(table, layout, chosen, limits, refused, rows, max_memory, progress)
-
-    if robust is not None:
-        cube, _ = one_pass(limits, None)
-        limits = replace(limits, robust=robust, frames=frame_centres(cube))
-    cube, tally = one_pass(limits, refused)
-    if len(cube.frames) == 0:
-        raise _nothing(table, tally)
-    if not layout.bounded:
-        layout = replace(layout, grid=layout.grid.part(cube.first_cell, cube.count.shape[2:]))
-    return to_frames(table, chosen, layout, cube, tally, cell or "as given")
-
-
-def _accumulate(
+def sum_readings(
     table: Table,
     layout: Layout,
     chosen: Sequence[int],  # (V,) variables
     limits: Limits,
     refused: Path | None,
     rows: int,
-    max_memory: float,
+    max_memory: float,  # GiB
     progress: Progress | None,
 ) -> tuple[Cube, Tally]:
-    """One pass over the table."""
+    """One pass over the table; two where limits are robust and ask for each frame's centre first."""
+    if limits.robust is not None and limits.frames is None:
+        plain = replace(limits, robust=None)
+        cube, _ = sum_readings(table, layout, chosen, plain, None, rows, max_memory, progress)
+        limits = replace(limits, frames=frame_centres(cube))
     tally, grid = Tally(), layout.grid
     errors = table.columns.error is not None and len(chosen) == 1
     sums = Accumulator(len(chosen), grid.shape if layout.bounded else None, errors, max_memory)
@@ -113,10 +66,13 @@ def _accumulate(
                 error = None if error is None else error[keep]
             sums.add(frame, iy, ix, values, error)
             table.tell(progress, tally.read)
-    return sums.finish(), tally
+    cube = sums.finish()
+    if len(cube.frames) == 0:
+        raise _nothing(table, tally)
+    return cube, tally
 
 
-def _choose(table: Table, variable: str | Sequence[str] | None) -> list[int]:
+def choose_variables(table: Table, variable: str | Sequence[str] | None) -> list[int]:
     names = table.variables if variable is None else [variable] if isinstance(variable, str) else list(variable)
     for name in names:
         if name not in table.variables:

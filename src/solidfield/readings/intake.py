@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,9 +19,12 @@ import xarray as xr
 
 from ..engine import Progress
 from ..errors import SolidError
-from . import Table, grid_readings, open_frames, open_table, save_frames
 from .doctor.diagnose import Diagnosis, diagnose
-from .layout import Layout
+from .frames import open_frames, save_frames, to_frames
+from .gridding import choose_variables, sum_readings
+from .layout import Layout, layout_of, plan_layout
+from .limits import Limits, parse_outliers
+from .table import CHUNK, Table, open_table
 
 Readings: TypeAlias = str | Path | Sequence[str] | Sequence[Path] | pd.DataFrame | xr.Dataset | xr.DataArray
 Say = Callable[[str], None]
@@ -104,6 +108,7 @@ def grid(
     outliers: str | None = None,
     refused: str | Path | None = None,
     max_memory: float = 4.0,
+    rows: int = CHUNK,
     say: Say | None = None,
     progress: Progress | None = None,
 ) -> xr.Dataset:
@@ -141,6 +146,8 @@ def grid(
         CSV to write, with everything refused or dropped and the reason.
     max_memory : float
         GiB that the frames may take. Default: 4.
+    rows : int
+        Read at a time; changes nothing but the memory. Default: 262,144.
     say : callable, optional
         Is told in words what was assumed and what became of the rows. Default: the package's log.
     progress : callable, optional
@@ -171,25 +178,21 @@ def grid(
     if like is None and table.lattice is None and (cell is None or every is None):
         cell, every, why = suggest(table, cell, every)
         said.append(why)
-    frames = grid_readings(
-        table,
-        cell=cell,
-        every=every,
-        variable=list(variables) if variables else None,
-        bounds=bounds,
-        domain=domain,
-        like=like,
-        anchor=anchor,
-        drop_above=drop_above,
-        drop_below=drop_below,
-        positive=positive,
-        outliers=outliers,
-        refused=None if refused is None else Path(refused),
-        max_memory=max_memory,
-        progress=progress,
+    chosen = choose_variables(table, variables)
+    limits = Limits(drop_above, drop_below, positive, parse_outliers(outliers))
+    if like is None:
+        layout = plan_layout(table, cell, every, bounds, domain, anchor)
+    else:
+        layout = layout_of(like) if isinstance(like, xr.Dataset) else like
+    listed = None if refused is None else Path(refused)
+    cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress)
+    if not layout.bounded:
+        layout = replace(layout, grid=layout.grid.part(cube.first_cell, cube.count.shape[2:]))
+    frames = to_frames(table, chosen, layout, cube, tally, cell or "as given")
+    became = (
+        f"{tally.read:,} rows read, {tally.refused:,} refused, {tally.outside:,} outside, {tally.outliers:,} dropped"
     )
-    rows = {name: f"{int(frames.attrs[f'rows_{name}']):,}" for name in ("read", "refused", "outside", "outliers")}
-    said += [*table.notes, "{read} rows read, {refused} refused, {outside} outside, {outliers} dropped".format(**rows)]
+    said += [*table.notes, became]
     for words in said:
         tell(words, say)
     frames.attrs["notes"] = "; ".join(said)

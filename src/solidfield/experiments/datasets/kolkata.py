@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...errors import SolidError
 from ...pairs.frames import Frames, as_frames
-from ...readings import grid_readings, open_table
+from ...readings.intake import grid
 
 FILES = tuple(f"{kind}_{season}.csv" for kind in ("Mobile", "Static") for season in ("Spring", "Autumn", "Winter"))
 TIMEZONE = "+05:30"
@@ -27,9 +27,16 @@ def read_kolkata(folder: Path | str) -> Frames:
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise SolidError(f"{folder} has no {missing[0]}; name the folder of the six Kolkata files with --data")
-    table = open_table([folder / name for name in FILES], timezone=TIMEZONE, dates="monthfirst", units="ug/m3")
-    frames = as_frames(grid_readings(table, cell="0.01deg", every="1h", drop_above=HIGHEST))
-    return replace(frames, timezone=TIMEZONE)
+    frames = grid(
+        [folder / name for name in FILES],
+        cell="0.01deg",
+        every="1h",
+        timezone=TIMEZONE,
+        dates="monthfirst",
+        units="ug/m3",
+        drop_above=HIGHEST,
+    )
+    return replace(as_frames(frames), timezone=TIMEZONE)
 
 
 def find(folder: Path, name: str, pattern: str) -> Path:
