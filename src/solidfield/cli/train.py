@@ -28,7 +28,9 @@ def train(
     preset: Annotated[
         str | None, typer.Option(help="smoke, laptop (the default), paper, paper-large, or a TOML file.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="See `solid models`.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="See `solid models`; or solid-set, which can also fill gaps.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     minutes: Annotated[
         float | None, typer.Option(help="A budget of wall time instead of steps; 10 for readings without a preset.")
