@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
@@ -71,7 +71,7 @@ def train_sets(
         return QuestionTask(scaling.of_readings(record), scaling, plan, config, about)
 
     if transform is None:
-        transform, why = _transform(record, task_of, size)
+        transform, why = best_transform(record, task_of, size)
         say(why)
     task = task_of(transform)
     with torch.random.fork_rng(devices=[]):
@@ -90,7 +90,9 @@ def _model(record: Record, options: Mapping[str, Any]) -> SolidSet:
     return SolidSet(record.grid, len(record.variables), calendar=depth, static=static, **options)
 
 
-def _transform(record: Record, task_of: Any, size: Mapping[str, Any]) -> tuple[str, str]:  # and why, in words
+def best_transform(
+    record: Record, task_of: Callable[[str], QuestionTask], size: Mapping[str, Any]
+) -> tuple[str, str]:  # and why, in words
     """The transform under which kriging predicts held-out readings best, in physical units."""
     low = float(record.values.min())
     candidates = ["none"] + (["sqrt"] if low >= 0 else []) + (["log"] if low > 0 else [])

@@ -39,6 +39,7 @@ from ...scores.conformal import FEWEST, conformal_quantile
 from ...training.lessons import CALIBRATION, QuestionTask
 from ...training.loop import train_task
 from ...training.record import RUN, WEIGHTS
+from ...training.sets import best_transform
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import AQI36, CREDIT, read_aqi36
 from ..text import Table, number
@@ -91,20 +92,25 @@ def trained(
     record: Record, run: Path, minutes: float, seed: int, progress: Progress | None
 ) -> tuple[SolidSet, Scaling, QuestionTask, float]:
     """Train on the training months, or take the run that stands."""
-    scaling = Scaling.of_record(record, record.of_split("train"), ("sqrt",))
     pace: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
     config = TrainConfig(minutes=minutes, clock="cpu", seed=seed, **pace)
-    task = QuestionTask(scaling.of_readings(record), scaling, PLAN, config, {"credit": CREDIT})
+
+    def task_of(transform: str) -> QuestionTask:
+        scaling = Scaling.of_record(record, record.of_split("train"), (transform,))
+        return QuestionTask(scaling.of_readings(record), scaling, PLAN, config, {"credit": CREDIT})
+
+    size: dict[str, Any] = {"lengths": lengths(record.grid)[0], "frames": PLAN.reach}
+    task = task_of(best_transform(record, task_of, size)[0])
     depth = 0 if record.calendar is None else record.calendar.shape[1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "weights"))
-        model = SolidSet(record.grid, 1, lengths(record.grid)[0], PLAN.reach, calendar=depth)
+        model = SolidSet(record.grid, 1, calendar=depth, **size)
     resume = (run / RUN).is_file()
     result = train_task(model, task, run, config, resume=resume, progress=progress)
     info = read_json(run / RUN)
     model.load_state_dict(read_tensors(run / WEIGHTS, info["files"][WEIGHTS]))
     model.look = []
-    return model.eval(), scaling, task, result.seconds
+    return model.eval(), task.scaling, task, result.seconds
 
 
 def judged(
