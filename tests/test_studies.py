@@ -149,7 +149,8 @@ def test_rates_that_are_taken_over_are_those_the_ten_percent_column_chose():
     column = {cell.label: cell for cell in cells("forecasting", LAPTOP) if cell.scenario == random(0.10)}
     for label, rate in TUNED["laptop"].items():
         stored = read_result(column[label], RESULTS)
-        assert stored is None or stored["training"]["rate"] == rate, label
+        assert stored is not None, f"run {column[label].key} again"
+        assert stored["training"]["rate"] == rate, label
 
 
 def test_all_begins_with_the_ten_percent_column():
