@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import SolidError
 from ..grid import Grid
 from ..questions.record import Record
-from .ragged import Growing, appearing, kind_of, label, load, read_label
+from .ragged import Growing, appearing, label, load, read_label
 
 KIND, VERSION = "record", 1
 ARRAYS = {
@@ -59,8 +59,3 @@ def open_record(path: str | Path) -> tuple[Record, dict[str, Any]]:
         return Record(grid, tuple(attributes["variables"]), **found), about
     except (KeyError, TypeError, ValueError) as error:
         raise SolidError(f"{path} is damaged ({error}); write it anew") from None
-
-
-def is_record(path: str | Path) -> bool:
-    """Is this folder a record?"""
-    return kind_of(Path(path)) == KIND

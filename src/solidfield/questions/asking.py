@@ -27,18 +27,6 @@ MAY_KNOW = {"train": (0,), "validation": (0, 1), "test": (0, 1, 2)}
 
 
 @dataclass(frozen=True)
-class Window:
-    """The frames that a question may know, relative to its target's."""
-
-    first: int  # at most `last`
-    last: int  # negative: a forecast; 0: a now-cast; positive: filling
-
-    def __post_init__(self) -> None:
-        if self.first > self.last:
-            raise ValueError(f"a window from {self.first} to {self.last} holds no frame")
-
-
-@dataclass(frozen=True)
 class Hiding:
     """What is hidden of the known frames, one row a question; frames relative to the target's, both ends hidden."""
 
