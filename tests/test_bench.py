@@ -169,7 +169,7 @@ def test_stored_cells_are_those_that_their_sheets_list():
 
 
 def test_a_command_is_remembered_without_places(monkeypatch):
-    words = "bench era5 --data /home/me --jobs 4 --work=/tmp --minutes 5 --out a.json"
+    words = "bench era5 --data somewhere/private --jobs 4 --work=elsewhere --minutes 5 --out a.json"
     monkeypatch.setattr("sys.argv", ["solid", *words.split()])
     assert show.command() == "solid bench era5 --data DIR --minutes 5"
 

@@ -8,7 +8,6 @@ import torch
 
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.pairs.record_store import open_record, write_record
 from solidfield.questions.asking import MAY_KNOW, Hiding, ask
 from solidfield.questions.drawing import Plan, draw
 from solidfield.questions.record import Record
@@ -118,23 +117,3 @@ def test_a_record_without_some_readings_keeps_its_frames():
     assert len(less) == len(store)
     assert len(less.of_split("test")) == 0
     assert (less.values == store.values[: len(less.values)]).all()
-
-
-def test_a_record_comes_back_from_disk_as_it_was(tmp_path):
-    store = dataclasses.replace(record(), calendar=np.ones((40, 2), np.float32), units=("K",), start=5.0, step=3600.0)
-    write_record(tmp_path / "record.zarr", store, {"why": "a test"})
-    back, about = open_record(tmp_path / "record.zarr")
-    assert about == {"why": "a test"}
-    for name, value in vars(store).items():
-        assert (
-            np.array_equal(value, getattr(back, name))
-            if isinstance(value, np.ndarray)
-            else (value == getattr(back, name))
-        ), name
-
-
-def test_a_damaged_record_is_refused(tmp_path):
-    write_record(tmp_path / "record.zarr", record())
-    next((tmp_path / "record.zarr" / "values").rglob("c/*")).write_bytes(b"")
-    with pytest.raises(SolidError, match="damaged"):
-        open_record(tmp_path / "record.zarr")

@@ -114,8 +114,9 @@ def test_what_a_model_cannot_do_is_said(run, tmp_path):
     other = sf.fit(readings(), tmp_path / "run", model="climatology", preset="smoke")
     with pytest.raises(SolidError, match="cannot fill"):
         other.fill(readings())
-    with pytest.raises(SolidError, match="'leads' does nothing"):
-        sf.fit(readings(), tmp_path / "b", model="solid-set", preset="smoke", leads=(1,))
+    for options in ({"leads": (1,)}, {"holdout": {"calibration": 0.1}}):
+        with pytest.raises(SolidError, match="does nothing for model 'solid-set'"):
+            sf.fit(readings(), tmp_path / "b", model="solid-set", preset="smoke", **options)
 
 
 def test_the_command_line_fills(run, tmp_path):

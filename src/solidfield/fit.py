@@ -177,14 +177,14 @@ def fit(
         frames = as_frames(read_frames(readings, say=say, **reading), variables)
         frames = replace(frames, timezone=timezone or frames.timezone)
         if config.model.name == SolidSet.name:
-            _refuse_pairing(leads, offset)
+            _refuse_pairing(leads, offset, holdout, covariates)
             train_sets(
                 frames,
                 out,
                 config.train,
                 {name: value for name, value in config.model.options.items() if name != "size"},
                 transform=transform,
-                holdout=decide_holdout(frames, holdout, say),
+                holdout=decide_holdout(frames, holdout, say, calibration=False),
                 covariates=covariates,
                 reading=asked,
                 say=lambda words: tell(words, say),
@@ -215,11 +215,18 @@ def fit(
     return load(out)
 
 
-def _refuse_pairing(leads: Sequence[int] | None, offset: float | None) -> None:
+def _refuse_pairing(
+    leads: Sequence[int] | None,
+    offset: float | None,
+    holdout: Holdout | Mapping[str, Any] | None,
+    covariates: Covariates | None,
+) -> None:
     """Options of pairs that questions have no use for."""
-    for name, value in (("leads", leads), ("offset", offset)):
+    calibration = holdout.calibration if isinstance(holdout, Holdout) else (holdout or {}).get("calibration")
+    dynamic = None if covariates is None or covariates.dynamic is None else True
+    for name, value in (("leads", leads), ("offset", offset), ("calibration", calibration), ("dynamic", dynamic)):
         if value:
-            raise SolidError(f"'{name}' does nothing for model '{SolidSet.name}', which learns all leads; leave it out")
+            raise SolidError(f"'{name}' does nothing for model '{SolidSet.name}'; leave it out")
 
 
 def _pairs(readings: Readings | PairStore) -> PairStore | None:

@@ -366,6 +366,11 @@ class Run(RunRecord):
         given, times, notes = frames_for(self, frames, say)
         rows = choose_rows(given, times, at, self.zone)
         if isinstance(self.model, SolidSet):
+            engine = options.get("engine")
+            if dynamic is not None or (engine is not None and engine.kind != "here"):
+                raise SolidError(
+                    f"a run of '{SolidSet.name}' takes no dynamic fields and draws here alone; leave them out"
+                )
             kept = {name: value for name, value in options.items() if name in SET_OPTIONS}
             leads = [0] if lead == 0 else list(range(1, steps + 1))
             return set_maps(self, given, rows, times, leads, past_only=past_only, notes=notes, **kept)

@@ -31,11 +31,16 @@ def choose_pairing(
     return {"transform": transform or chosen, "holdout": decide_holdout(frames, holdout, say)}
 
 
-def decide_holdout(frames: Frames, holdout: Holdout | Mapping[str, Any] | None, say: Say | None) -> Holdout:
+def decide_holdout(
+    frames: Frames,
+    holdout: Holdout | Mapping[str, Any] | None,
+    say: Say | None,
+    calibration: bool = True,  # does the model learn from cells that only validation shows?
+) -> Holdout:
     """What is given, and the rest by the readings, in words."""
     if isinstance(holdout, Holdout):
         return holdout
-    suggested, reasons = choose_holdout(frames)
+    suggested, reasons = choose_holdout(frames, calibration)
     for why in reasons:
         tell(why, say)
     return replace(suggested, **(holdout or {}))
@@ -61,7 +66,9 @@ def _skewness(values: np.ndarray) -> float:
     return float((z**3).mean())
 
 
-def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in words, where there is something to say
+def choose_holdout(
+    frames: Frames, calibration: bool = True
+) -> tuple[Holdout, list[str]]:  # and why, in words, where there is something to say
     """Days where the record has enough of them, shorter stretches of a shorter record; calibration cells among many."""
     hours = float((frames.times[-1] - frames.times[0]) / np.timedelta64(1, "h"))
     cells = int(np.isfinite(frames.values).any((0, 1)).sum())
@@ -72,7 +79,7 @@ def choose_holdout(frames: Frames) -> tuple[Holdout, list[str]]:  # and why, in 
         reasons.append(
             f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
         )
-    if cells >= MANY_CELLS and (frames.grid.cells - cells) > 0:
+    if calibration and cells >= MANY_CELLS and (frames.grid.cells - cells) > 0:
         holdout = replace(holdout, calibration=CALIBRATION)
         reasons.append(
             f"{cells} cells have readings: {round(CALIBRATION * cells)} are kept back to learn how wide to be where "

@@ -20,7 +20,6 @@ from ..models.solid_set import SolidSet
 from ..pairs.covariates import Covariates, fit_recipe
 from ..pairs.frames import Frames
 from ..pairs.holdout import Holdout
-from ..pairs.record_store import write_record
 from ..pairs.records import record_of
 from ..pairs.scaling import Scaling
 from ..questions.drawing import Plan
@@ -28,7 +27,6 @@ from ..questions.record import Record
 from .lessons import QuestionTask
 from .loop import TrainResult, train_task
 
-RECORD = "record.zarr"
 LEADS = tuple(range(1, 7))
 PACE = ("train.batch=256", "train.lr=2e-3")  # a question is one target, an example of pairs dozens
 COMPARED = 2000  # held-out questions by which transforms are compared,
@@ -53,7 +51,7 @@ def train_sets(
     """Train the model of sets on frames; one run fills, now-casts and forecasts."""
     plan = Plan(leads=LEADS, fill=0.5, now=0.25, ahead=0.25)
     told = replace(covariates or Covariates(), history=0.0)  # the record itself is the history
-    holdout = replace(holdout, timezone=holdout.timezone or frames.timezone, calibration=0.0)
+    holdout = replace(holdout, timezone=holdout.timezone or frames.timezone)
     plain = Scaling((0.0,) * len(frames.variables), (1.0,) * len(frames.variables))
     recipe, static = fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
     record = record_of(frames, recipe, static, holdout)
@@ -78,10 +76,7 @@ def train_sets(
         torch.manual_seed(key(config.seed, "weights"))
         model = _model(record, size | dict(options))
     say(f"model: {model.label()}, {model.parameter_count() / 1e6:.2g} M parameters")
-    result = train_task(model, task, out, config, size | dict(options), resume, progress, reading=reading)
-    if not (out / RECORD).exists():
-        write_record(out / RECORD, record, about)
-    return result
+    return train_task(model, task, out, config, size | dict(options), resume, progress, reading=reading)
 
 
 def _model(record: Record, options: Mapping[str, Any]) -> SolidSet:

@@ -29,13 +29,12 @@ from ...engine import Progress
 from ...errors import SolidError
 from ...grid import lengths
 from ...keys import key
-from ...models.solid_set import KINDS, LEVEL, SolidSet
+from ...models.solid_set import KINDS, SolidSet, stretches
 from ...pairs.scaling import Scaling
 from ...prediction.answer import Scene, answer
 from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
 from ...questions.record import Record
-from ...scores.conformal import FEWEST, conformal_quantile
 from ...training.lessons import CALIBRATION, QuestionTask
 from ...training.loop import train_task
 from ...training.record import RUN, WEIGHTS
@@ -164,11 +163,7 @@ def kriged(
             _, law, _ = model.laws(lesson.questions)
             sizes.append(((lesson.values - law.mean) / law.std).abs())
             kinds.append(model.kind(lesson.questions))
-        size, kind = torch.cat(sizes).numpy(), torch.cat(kinds).numpy()
-        edge = NormalDist().inv_cdf((1 + LEVEL) / 2)
-        groups = [size[kind == place] for place in range(len(KINDS))]
-        asked = [conformal_quantile(g if len(g) >= FEWEST else size, LEVEL) / edge for g in groups]
-        stretch = torch.tensor(asked)
+        stretch = stretches(torch.cat(sizes), torch.cat(kinds))
         parts = []
         for start in range(0, len(frame), 512):
             rows = slice(start, start + 512)
