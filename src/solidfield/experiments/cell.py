@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -32,7 +33,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(ABC):
     """What the cells of all experiments have in common; a subclass adds its fields and `measure`."""
 
     HOME: ClassVar[str] = ""  # the experiment, and the folder of its results
@@ -41,13 +42,14 @@ class Cell:
 
     seed: int = field(default=0, kw_only=True)
 
+    @abstractmethod
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        raise NotImplementedError
+        """The result, as plain values."""
 
     @property
+    @abstractmethod
     def words(self) -> tuple[str, ...]:
         """The readable part of the key."""
-        raise NotImplementedError
 
     @property
     def folder(self) -> str:

@@ -7,6 +7,7 @@ one that was cut short is resumed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,8 +65,9 @@ class RealCell(Cell):
         """Folder of the pairs and of the runs that learn from them, below the work folder."""
         return self.part.replace(" ", "-")
 
+    @abstractmethod
     def pairs(self, data: Path, path: Path) -> PairStore:
-        raise NotImplementedError
+        """Read the files and write the pairs."""
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         if place.data is None:
@@ -91,8 +93,9 @@ class RealCell(Cell):
     def rivals(self) -> list[str]:
         return [name for name in self.models if is_closed(name) and name not in self.contestants]
 
+    @abstractmethod
     def judge(self, runs: Sequence[RunRecord], store: PairStore, data: Path, progress: Progress | None) -> Result:
-        raise NotImplementedError
+        """What the runs are worth at the held-out readings."""
 
     def findings(self, runs: Sequence[RunRecord], store: PairStore, progress: Progress | None) -> Findings:
         """The runs and the closed-form rivals at the held-out readings."""
