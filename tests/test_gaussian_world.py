@@ -73,6 +73,34 @@ def test_posterior_agrees_with_conditioning_the_joint_normal(lead, obs_std):
     np.testing.assert_allclose(posterior.std.ravel() ** 2, np.diag(posterior.covariance), atol=1e-9)
 
 
+@pytest.mark.parametrize("asked", [0, -3, 4, (1, 2, 4)])
+def test_posterior_of_several_frames_agrees_with_conditioning_the_joint_normal(asked):
+    # All frames of a history at once, from the dynamics x_{t+1} = A x_t + q as dense matrices.
+    world, n, frames, first = GaussianWorld(cells=5, length=0.25, velocity=(0.7, 1.3)), 25, (-4, -3, 0), -4
+    shifted = np.stack([np.roll(world.covariance(0).reshape(5, 5), divmod(p, 5), (0, 1)).ravel() for p in range(n)])
+    forth = np.stack([np.roll(world.covariance(1), divmod(p, 5), (0, 1)).ravel() for p in range(n)])  # (from, to)
+    step = np.linalg.solve(shifted, forth).T
+    joint = np.block([[_power(step, shifted, b - a) for b in range(9)] for a in range(9)])  # of frames -4 .. 4
+    rng = np.random.default_rng(5)
+    fields = np.linalg.cholesky(joint + 1e-12 * np.eye(9 * n)) @ rng.standard_normal(9 * n)
+    masks = rng.random((3, n)) < 0.4
+    seen = np.concatenate([n * (t - first) + np.flatnonzero(m) for t, m in zip(frames, masks, strict=True)])
+    leads = np.atleast_1d(asked)
+    average = sum(np.eye(9 * n)[n * (at - first) : n * (at - first + 1)] for at in leads) / len(leads)
+    gain = average @ joint[:, seen] @ np.linalg.inv(joint[np.ix_(seen, seen)] + 0.04 * np.eye(len(seen)))
+    given = [np.where(m, fields[n * (t - first) :][:n], np.nan) for t, m in zip(frames, masks, strict=True)]
+    posterior = world.posterior(np.stack(given).reshape(3, 5, 5), asked, obs_std=0.2, frames=frames)
+    np.testing.assert_allclose(posterior.mean.ravel(), gain @ fields[seen], atol=1e-9)
+    left = average @ joint @ average.T - gain @ joint[seen] @ average.T
+    np.testing.assert_allclose(posterior.covariance, left, atol=1e-9)
+
+
+def _power(step: np.ndarray, start: np.ndarray, lag: int) -> np.ndarray:
+    """Cov(x_t, x_{t+lag}) of x_{t+1} = A x_t + q."""
+    later = start @ np.linalg.matrix_power(step.T, abs(lag))
+    return later if lag >= 0 else later.T
+
+
 @pytest.mark.parametrize("lead", [0, 2])
 def test_posterior_covers_the_truth_at_its_nominal_level(lead):
     world = GaussianWorld(cells=16, frames=lead + 1)
@@ -146,5 +174,7 @@ def test_wrong_arguments_are_named():
         GaussianWorld(damping=-1)
     with pytest.raises(SolidError, match=r"\(4, 4\)"):
         GaussianWorld(cells=8).posterior(np.zeros((4, 4)))
+    with pytest.raises(SolidError, match="number 1"):
+        GaussianWorld(cells=8).posterior(np.zeros((2, 8, 8)))
     with pytest.raises(SolidError, match="lag=-1"):
         GaussianWorld(cells=8).covariance(-1)

@@ -9,8 +9,9 @@ along an axis with an even number of cells the highest mode is its own conjugate
 to zero there, which keeps the field real. Then Cov(x_t(0), x_{t+lag}(r)) is the inverse transform of S(k)
 a(k)^lag, and given noisy readings y = x_t(o) + obs_std eps
 
-    E[x_{t+lead} | y] = K_lead K_oo^-1 y,      Cov = K_0 - K_lead K_oo^-1 K_lead^T.
+    E[x_{t+lead} | y] = K_lead K_oo^-1 y,      Cov = K_0 - K_lead K_oo^-1 K_lead^T,
 
+where y may hold the readings of several frames, before and after the time that is asked for.
 Lags and leads are counted in FRAMES. Where pairs are made of every second frame, a lead of one pair step is
 `lead=2` here.
 """
@@ -126,28 +127,46 @@ class GaussianWorld:
 
     def posterior(
         self,
-        observations: np.ndarray,  # (H, W), NaN = not observed
-        lead: int = 0,
+        observations: np.ndarray,  # (H, W), or (T, H, W) of several frames; NaN = not observed
+        lead: int | Sequence[int] = 0,
         obs_std: float = 0.0,
+        frames: Sequence[int] = (0,),  # (T,) when each was observed; leads count from frame 0
     ) -> Posterior:
-        """The law of the field `lead` frames after the observations; without any of them, the prior."""
-        observations = np.asarray(observations, np.float64)
-        if observations.shape != self.grid.shape:
-            raise SolidError(f"observations have shape {observations.shape}, the world {self.grid.shape}")
-        every, seen = np.arange(self.grid.cells), np.flatnonzero(~np.isnan(observations))
-        prior = self._between(0, every, every)
-        if len(seen) == 0:
+        """The law of the field at `lead`, or of its mean over several leads; without any observation, the prior.
+
+        A lead before the last of the frames fills a gap from both sides.
+        """
+        observed = np.asarray(observations, np.float64)
+        observed = observed[None] if observed.ndim == 2 else observed  # (T, H, W)
+        if observed.shape != (len(frames), *self.grid.shape):
+            raise SolidError(
+                f"observations have shape {np.shape(observations)}, the world {self.grid.shape} and the frames "
+                f"number {len(frames)}; name the frame of each with frames="
+            )
+        leads = np.atleast_1d(np.asarray(lead))
+        every = np.arange(self.grid.cells)
+        apart = (leads[None] - leads[:, None]).ravel()
+        prior = np.mean([self._between(int(lag), every, every) for lag in apart], axis=0)
+        when, site = np.nonzero(~np.isnan(observed.reshape(len(frames), -1)))
+        if len(site) == 0:
             return Posterior(np.zeros(self.grid.shape), prior)
-        k_oo = self._between(0, seen, seen) + obs_std**2 * np.eye(len(seen))
-        k_lead = self._between(lead, seen, every)  # (n, H W)
+        cells = [site[when == t] for t in range(len(frames))]
+        read = list(zip(frames, cells, strict=True))
+        k_oo = np.block([[self._between(b - a, p, q) for b, q in read] for a, p in read])
+        k_oo += obs_std**2 * np.eye(len(site))
+        to_leads = [[self._between(int(at - a), p, every) for a, p in read] for at in leads]
+        k_lead = np.mean([np.concatenate(part) for part in to_leads], axis=0)  # (n, H W)
         root = scipy.linalg.cholesky(k_oo, lower=True)
         half = scipy.linalg.solve_triangular(root, k_lead, lower=True)  # (n, H W)
-        mean = half.T @ scipy.linalg.solve_triangular(root, observations.ravel()[seen], lower=True)
+        values = observed.reshape(len(frames), -1)[when, site]
+        mean = half.T @ scipy.linalg.solve_triangular(root, values, lower=True)
         return Posterior(mean.reshape(self.grid.shape), prior - half.T @ half)
 
-    def _between(self, lag: int, first: np.ndarray, later: np.ndarray) -> np.ndarray:  # (n,), (m,) -> (n, m)
-        """Cov(x_t(p), x_{t+lag}(q)) for cells p of `first` and q of `later`."""
-        (y_p, x_p), (y_q, x_q) = (np.divmod(cells, self.cells) for cells in (first, later))
+    def _between(self, lag: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:  # (n,), (m,) -> (n, m)
+        """Cov(x_t(p), x_{t+lag}(q)) for cells p of `first` and q of `second`; a lag may be negative."""
+        if lag < 0:
+            return self._between(-lag, second, first).T
+        (y_p, x_p), (y_q, x_q) = (np.divmod(cells, self.cells) for cells in (first, second))
         return self.covariance(lag)[(y_q - y_p[:, None]) % self.cells, (x_q - x_p[:, None]) % self.cells]
 
     def _modes(self) -> tuple[np.ndarray, np.ndarray]:  # (H, W), (H, W)
@@ -175,7 +194,7 @@ def gaussian_world(**parameters: Any) -> GaussianWorld:
     Returns
     -------
     GaussianWorld
-        With `trajectories(indices)`, `covariance()` and `posterior(frame, lead)`.
+        With `trajectories(indices)`, `covariance()` and `posterior(frames, lead)`.
 
     Raises
     ------
