@@ -114,7 +114,7 @@ def test_what_a_model_cannot_do_is_said(run, tmp_path):
     other = sf.fit(readings(), tmp_path / "run", model="climatology", preset="smoke")
     with pytest.raises(SolidError, match="cannot fill"):
         other.fill(readings())
-    for options in ({"leads": (1,)}, {"holdout": {"calibration": 0.1}}):
+    for options in ({"offset": 1.0}, {"holdout": {"calibration": 0.1}}):
         with pytest.raises(SolidError, match="does nothing for model 'solid-set'"):
             sf.fit(readings(), tmp_path / "b", model="solid-set", preset="smoke", **options)
 

@@ -36,7 +36,7 @@ from .run import Run, load
 from .training.folder import check_reading
 from .training.loop import train
 from .training.record import PAIRS
-from .training.sets import PACE, train_sets
+from .training.sets import LEADS, PACE, train_sets
 
 PRESET, MINUTES = "laptop", 10.0  # where neither a preset nor a budget is given for readings
 
@@ -177,12 +177,13 @@ def fit(
         frames = as_frames(read_frames(readings, say=say, **reading), variables)
         frames = replace(frames, timezone=timezone or frames.timezone)
         if config.model.name == SolidSet.name:
-            _refuse_pairing(leads, offset, holdout, covariates)
+            _refuse_pairing(offset, holdout, covariates)
             train_sets(
                 frames,
                 out,
                 config.train,
                 {name: value for name, value in config.model.options.items() if name != "size"},
+                leads=tuple(sorted({lead for lead in leads if lead > 0})) if leads else LEADS,
                 transform=transform,
                 holdout=decide_holdout(frames, holdout, say, calibration=False),
                 covariates=covariates,
@@ -216,7 +217,6 @@ def fit(
 
 
 def _refuse_pairing(
-    leads: Sequence[int] | None,
     offset: float | None,
     holdout: Holdout | Mapping[str, Any] | None,
     covariates: Covariates | None,
@@ -224,7 +224,7 @@ def _refuse_pairing(
     """Options of pairs that questions have no use for."""
     calibration = holdout.calibration if isinstance(holdout, Holdout) else (holdout or {}).get("calibration")
     dynamic = None if covariates is None or covariates.dynamic is None else True
-    for name, value in (("leads", leads), ("offset", offset), ("calibration", calibration), ("dynamic", dynamic)):
+    for name, value in (("offset", offset), ("calibration", calibration), ("dynamic", dynamic)):
         if value:
             raise SolidError(f"'{name}' does nothing for model '{SolidSet.name}'; leave it out")
 

@@ -292,6 +292,7 @@ class Run(RunRecord):
         steps: int = 1,
         seed: int = 0,
         above: float | None = None,
+        past_only: bool = False,
         command: str = "",
         progress: Progress | None = None,
     ) -> Findings:
@@ -317,6 +318,8 @@ class Run(RunRecord):
             Same seed, same members. Default: 0.
         above : float, optional
             Threshold of the report's map of chances. Default: the readings' upper tenth.
+        past_only : bool
+            A run of `solid-set` is judged at the time of the readings without what came later. Default: False.
         command : str
             That makes the same report again, for its foot.
         progress : callable, optional
@@ -332,11 +335,20 @@ class Run(RunRecord):
         SolidError
             If the folder `out` holds something, or there are no pairs to judge by.
         """
-        self._no_sets("be evaluated")
         from . import report  # with its figures, which prediction does without
 
         if out is not None:
             report.refuse_report(Path(out))
+        if isinstance(self.model, SolidSet):
+            for name, value in (("pairs", pairs), ("rivals", rivals), ("runs", runs), ("steps", steps > 1)):
+                if value:
+                    raise SolidError(f"'{name}' does nothing for a run of '{SolidSet.name}'; leave it out")
+            found = report.evaluate_questions(
+                self, members=members, scenes=scenes, seed=seed, past_only=past_only, progress=progress
+            )
+            if out is not None:
+                report.write_report(found, out, command, above)
+            return found
         findings = report.evaluate_run(
             self,
             open_pairs(pairs) if isinstance(pairs, str | Path) else pairs,

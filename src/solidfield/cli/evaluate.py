@@ -11,7 +11,6 @@ import typer
 from ..errors import SolidError
 from ..pairs.store import open_pairs
 from ..prediction.maps import open_maps
-from ..report import RIVALS as REPORT_RIVALS
 from ..report.maps import RIVALS, write_scores
 from ..report.maps import evaluate as evaluate_maps
 from ..report.tables import columns
@@ -40,6 +39,7 @@ def evaluate(
     ] = 1,
     seed: Annotated[int, typer.Option(help="Runs only: same seed, same members.")] = 0,
     above: Annotated[float | None, typer.Option(help="Runs only: threshold of the map of chances.")] = None,
+    past_only: Annotated[bool, typer.Option("--past-only", help="solid-set: do not look on what came later.")] = False,
     json: show.JsonOption = False,
 ) -> None:
     """Judge a run by readings that were held out, and write a report; or score maps, also against simulated truth."""
@@ -47,9 +47,9 @@ def evaluate(
     if (subject / RUN).is_file():
         if truth is not None:
             raise SolidError("--truth is for maps; predict with `solid predict`, then evaluate the maps")
-        rivals = tuple(rival) if rival else REPORT_RIVALS
+        rivals = tuple(rival) if rival else None
         into = into or subject.with_name(f"{subject.name}-report")
-        _run(subject, where, into, rivals, run or [], members, scenes, steps, seed, above, json)
+        _run(subject, where, into, rivals, run or [], members, scenes, steps, seed, above, past_only, json)
     elif where is None or into is None:
         raise SolidError(f"{subject} is no run folder; to score maps, give them, their pair store and a folder")
     else:
@@ -60,13 +60,14 @@ def _run(
     path: Path,
     pairs: Path | None,
     out: Path,
-    rivals: tuple[str, ...],
+    rivals: tuple[str, ...] | None,
     others: list[Path],
     members: int,
     scenes: int | None,
     steps: int,
     seed: int,
     above: float | None,
+    past_only: bool,
     json: bool,
 ) -> None:
     words: list[str | Path | float] = ["solid", "evaluate", path, "--out", out, "--members", members, "--seed", seed]
@@ -74,7 +75,8 @@ def _run(
     words += ["--scenes", scenes] if scenes else []
     words += ["--steps", steps] if steps > 1 else []
     words += ["--above", above] if above is not None else []
-    words += [word for name in rivals for word in ("--rival", name)] if rivals != REPORT_RIVALS else []
+    words += ["--past-only"] if past_only else []
+    words += [word for name in rivals or () for word in ("--rival", name)]
     words += [word for other in others for word in ("--run", other)]
     with show.progress("evaluating", f"{path}, {members} members", json) as update:
         findings = load(path).evaluate(
@@ -87,6 +89,7 @@ def _run(
             steps=steps,
             seed=seed,
             above=above,
+            past_only=past_only,
             command=shlex.join(_typed(word) for word in words),
             progress=update,
         )
@@ -94,7 +97,7 @@ def _run(
     if json:
         show.as_json({"report": str(page), "scores": str(out / "scores.json"), "verdict": found.to_json()})
         return
-    print(f"\n{found.headline}")
+    print(f"\n{found.headline}\n{found.map}")
     for sentence in (*found.worth, *found.honest, *found.caution):
         print(f"  - {sentence}")
     print()

@@ -66,6 +66,7 @@ class SetEncoder(nn.Module):
         valid = known.valid
         step = known.offset / lengths
         frames, away = step[..., 0], step[..., 1:].norm(dim=-1)
+        toward = step[..., 1:] * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
         apart = (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
         token = torch.stack(
             [
@@ -73,8 +74,8 @@ class SetEncoder(nn.Module):
                 0.3 * apart,
                 3 * law.weight,
                 law.covariance / variance,
-                step[..., 1],
-                step[..., 2],
+                toward[..., 0],
+                toward[..., 1],
                 (1 + 10 * away).log(),
                 frames / 6,
                 frames.sign() * frames.abs().log1p(),

@@ -7,7 +7,11 @@
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
-gaps by their length, forecasts by their lead, unread places by hiding each sensor's record in turn.
+gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
+
+Beyond the largest training reading M a law goes on no farther than the readings' own tail: x > M becomes
+M + t (1 - exp(-(x - M) / t)), where t is the way from their 99 % quantile to M; likewise below the smallest. A
+transform's inverse could otherwise turn a wide law into members that no reading supports.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from statistics import NormalDist
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..forecast import Objective
@@ -30,7 +35,12 @@ from .set_encoder import SetEncoder
 
 KINDS = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+", "unread", "unread, outage", "ahead 1", "ahead 2-4", "ahead 5+")
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
-LEVEL = 0.9
+LEVELS = (0.5, 0.9, 0.98)  # of central intervals that are made to hold their share
+EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
+SLOWEST = 0.2  # of the stretched z, so that levels never cross
+FULL = 0.999  # of a tail: beyond, nothing is told apart
+FLAT = 0.05  # standard deviations: the shortest tail
+TAIL = 0.99  # the quantile of the readings where their tail begins
 LIKELIHOOD = 0.1  # its weight beside the CRPS
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
 TRANSFORMS = ("none", "log", "sqrt")
@@ -67,8 +77,12 @@ class SolidSet(nn.Module):
         self.law = LAWS[law](features, channels, **(law_options or {}))
         self.register_buffer("steps", torch.ones(3))
         self.steps: Tensor  # typical steps between readings: frames, rows, columns
-        self.register_buffer("stretch", torch.ones(len(KINDS)))
+        self.register_buffer("stretch", torch.ones(len(KINDS), len(LEVELS)))
         self.stretch: Tensor
+        self.register_buffer("prior_stretch", torch.ones(len(KINDS), len(LEVELS)))
+        self.prior_stretch: Tensor  # of the Gaussian laws of the prior alone: a fair rival is calibrated, too
+        self.register_buffer("ends", torch.tensor([[-1e6, 1.0, 1e6, 1.0]]).repeat(channels, 1))
+        self.ends: Tensor  # (C, 4): the smallest training reading and the length of the tail there; the largest, too
         self.register_buffer("units", torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(channels, 1))
         self.units: Tensor  # (C, 4): transform, mean and std of transformed readings, std of the readings themselves
         self.look: list[Covariance] = []
@@ -83,6 +97,15 @@ class SolidSet(nn.Module):
         """Be told how standard units came about, so that errors count as they do in physical ones."""
         rows = zip(map(TRANSFORMS.index, transforms), mean, std, physical, strict=True)
         self.units.copy_(torch.tensor(list(rows)))
+
+    def bounded_by(self, readings: Sequence[Tensor]) -> None:  # (C,) of (n,) standardised training readings
+        """Let no law go on beyond what the readings' own tails support."""
+        for channel, values in enumerate(readings):
+            ordered = values.double().sort().values
+            inner = [float(ordered[round(p * (len(ordered) - 1))]) for p in (1 - TAIL, TAIL)]
+            low, high = float(ordered[0]), float(ordered[-1])
+            tails = [max(inner[0] - low, FLAT), max(high - inner[1], FLAT)]
+            self.ends[channel] = torch.tensor([low, tails[0], high, tails[1]])
 
     def slope(self, location: Tensor, channel: Tensor) -> Tensor:  # (B,) -> (B,)
         """Physical standard deviations per standard unit, at a location."""
@@ -163,18 +186,28 @@ class SolidSet(nn.Module):
     def quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
         """Values at latents z: normal quantiles for levels, correlated draws for members."""
         features, law, _ = self.laws(questions)
-        z = torch.atleast_2d(latents) * self.stretch[self.kind(questions)]
-        z = z.expand(len(z), len(questions))
+        z = torch.atleast_2d(latents)
+        z = stretched(z.expand(len(z), len(questions)), self.stretch[self.kind(questions)])
         every = z[..., None].expand(*z.shape, len(self.priors))
         values = self.law.value(features, every)  # (K, B, C)
         mine = questions.asked_channel[None, :, None].expand(len(z), -1, 1)
-        return law.mean + law.std * values.gather(2, mine)[..., 0]
+        return bounded(law.mean + law.std * values.gather(2, mine)[..., 0], self.ends[questions.asked_channel])
 
     @torch.no_grad()
-    def latent(self, lesson: Lesson) -> Tensor:  # (B,)
-        """z of what was read under its law, before any stretch."""
+    def prior_quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # as for `quantiles`
+        """The same under the prior alone, kriging with the same readings, calibrated in the same way."""
+        _, law, _ = self.laws(questions)
+        z = torch.atleast_2d(latents)
+        z = stretched(z.expand(len(z), len(questions)), self.prior_stretch[self.kind(questions)])
+        return bounded(law.mean + law.std * z, self.ends[questions.asked_channel])
+
+    @torch.no_grad()
+    def latent(self, lesson: Lesson) -> tuple[Tensor, Tensor]:  # (B,), (B,)
+        """z of what was read under its law, before any stretch; and under the prior alone."""
         features, law, _ = self.laws(lesson.questions)
-        return self.law.latent(features, (lesson.values - law.mean) / law.std, lesson.questions.asked_channel)
+        channel = lesson.questions.asked_channel
+        z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
+        return self.law.latent(features, z, channel), z
 
     def kind(self, questions: Questions) -> Tensor:  # (B,) positions in KINDS
         """What a question is like, by what it knows."""
@@ -192,25 +225,51 @@ class SolidSet(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, held_out: Iterable[Lesson]) -> dict[str, float]:
-        """Stretch the laws of each kind until their 90 % intervals hold 90 % of held-out targets."""
-        sizes, kinds = [], []
-        for lesson in held_out:
-            sizes.append(self.latent(lesson).abs())
-            kinds.append(self.kind(lesson.questions))
-        self.stretch.copy_(stretches(torch.cat(sizes), torch.cat(kinds)))
-        return dict(zip(KINDS, self.stretch.tolist(), strict=True))
+        """Stretch the laws of each kind until central intervals hold their share of held-out targets."""
+        found = [(*self.latent(lesson), self.kind(lesson.questions)) for lesson in held_out]
+        own, prior, kinds = (torch.cat(part) for part in zip(*found, strict=True))
+        self.stretch.copy_(stretches(own.abs(), kinds))
+        self.prior_stretch.copy_(stretches(prior.abs(), kinds))
+        return dict(zip(KINDS, self.stretch[:, LEVELS.index(0.9)].tolist(), strict=True))
 
 
 def stretches(
     sizes: Tensor,  # (n,) |z| of held-out targets
     kinds: Tensor,  # (n,) positions in KINDS
-) -> Tensor:  # one for each kind
-    """What makes central 90 % intervals hold 90 % of the targets of each kind; of all where a kind has too few."""
+) -> Tensor:  # (kinds, levels)
+    """What makes central intervals hold their share of the targets of each kind; of all where a kind has too few."""
     size, kind = sizes.numpy(), kinds.numpy()
     groups = [size[kind == place] for place in range(len(KINDS))]
-    asked = [conformal_quantile(group if len(group) >= FEWEST else size, LEVEL) for group in groups]
-    edge = NormalDist().inv_cdf((1 + LEVEL) / 2)
-    return (torch.tensor(asked) / edge).clamp(NARROWEST, WIDEST)
+    groups = [group if len(group) >= FEWEST else size for group in groups]
+    asked = torch.tensor([[conformal_quantile(group, level) for level in LEVELS] for group in groups])
+    return (asked / EDGES).clamp(NARROWEST, WIDEST)
+
+
+def stretched(z: Tensor, factors: Tensor) -> Tensor:  # (K, B), (B, levels) -> (K, B)
+    """z with its central intervals widened level by level, straight lines between them and beyond the last."""
+    ends = F.pad(torch.cummax(factors * EDGES, 1).values, (1, 0))  # (B, 1 + levels)
+    starts = F.pad(EDGES, (1, 0))
+    size, moved = z.abs(), torch.zeros_like(z)
+    for place in range(len(LEVELS)):
+        slope = (ends[:, place + 1] - ends[:, place]) / (starts[place + 1] - starts[place])
+        last = place + 1 == len(LEVELS)
+        way = (size - starts[place]).clamp(0, None if last else float(starts[place + 1] - starts[place]))
+        moved = moved + way * slope.clamp_min(SLOWEST)
+    return moved * z.sign()
+
+
+def bounded(values: Tensor, ends: Tensor) -> Tensor:  # (..., B), (B, 4)
+    """Values whose way beyond the ends of the readings is bent to stop at the length of their tails."""
+    low, below, high, above = ends.T
+    over, under = (values - high).clamp_min(0), (low - values).clamp_min(0)
+    return values.clamp(low, high) + above * -torch.expm1(-over / above) - below * -torch.expm1(-under / below)
+
+
+def unbounded(values: Tensor, ends: Tensor) -> Tensor:  # the inverse; (B,), (B, 4)
+    """What `bounded` bends to these values; beyond all it can reach, the farthest."""
+    low, below, high, above = ends.T
+    over, under = (((values - high) / above).clamp(0, FULL), ((low - values) / below).clamp(0, FULL))
+    return values.clamp(low, high) - above * torch.log1p(-over) + below * torch.log1p(-under)
 
 
 def _merged(mine: Tensor, ours: Any, theirs: Any) -> Any:

@@ -2,7 +2,8 @@
 
 A scene is a set of (frame, cell) that belong together: a map, a map at several leads, the gaps of a week. Each value
 has the law of its own question; what hangs together in space and time does so in every member, since the latents of a
-scene are drawn together (`theory/trajectories.py`). What was read is as it was read, within its error.
+scene are drawn together (`theory/trajectories.py`). Members come in mirrored pairs, z and -z: each is a draw of the
+joint law, and their mean is free of most of the noise of drawing. What was read is as it was read, within its error.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def answer(
     number: int = 0,  # of the scene: scenes have their own noise
 ) -> np.ndarray:  # (K, N) standardised
     """Draw members of a scene."""
-    noise = MemberNoise(seed, [number], range(members))
-    z = _latents(model, record, scene, noise)
+    z = _latents(model, record, scene, MemberNoise(seed, [number], range((members + 1) // 2)))
+    z = torch.stack([z, -z], 1).flatten(0, 1)[:members]
     parts = []
     for start in range(0, len(scene.frame), AT_ONCE):
         rows = slice(start, start + AT_ONCE)

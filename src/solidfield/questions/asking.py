@@ -33,6 +33,7 @@ class Hiding:
     own: Tensor  # (B, 2) the target's own cell, from .. to
     all: Tensor  # (B, 2) every cell, from .. to
     thin: Tensor  # (B,) share of the remaining cells that is hidden in the whole window
+    as_at: Tensor | None = None  # (B,) a frame: what stations missed around it is hidden around the target; -1: nothing
 
     @classmethod
     def nothing(cls, count: int) -> Hiding:
@@ -112,9 +113,15 @@ def ask(
     seen &= ~(same & (lag >= hiding.own[:, :1]) & (lag <= hiding.own[:, 1:]))
     seen &= ~((lag >= hiding.all[:, :1]) & (lag <= hiding.all[:, 1:]))
     if bool((hiding.thin > 0).any()):
-        draw = torch.rand(len(frame), per, generator=generator)
-        away = draw.gather(1, torch.from_numpy(cells % per)) < hiding.thin[:, None]
+        draw = torch.rand(len(frame), len(record.places), generator=generator)
+        away = draw.gather(1, torch.from_numpy(record.place[position])) < hiding.thin[:, None]
         seen &= ~(away & ~same)
+    if hiding.as_at is not None and bool((hiding.as_at >= 0).any()):
+        rows = np.flatnonzero(hiding.as_at.numpy() >= 0)
+        there = hiding.as_at.numpy()[rows, None] + (when - frame[:, None])[rows]
+        inside = (there >= 0) & (there < len(record))
+        gap = record.gaps[np.where(inside, there, 0), record.place[position[rows]]] & inside
+        seen[torch.from_numpy(rows)] &= ~torch.from_numpy(gap)
     # What is not known leaves the arrays: rows are packed to the longest, zeros elsewhere.
     width = max(1, int(seen.sum(1).max()))
     order = (~seen).to(torch.int8).argsort(dim=1, stable=True)[:, :width]

@@ -5,7 +5,9 @@ A target is any reading of a training frame. What its question may know is drawn
     side     filling (both sides), now-cast, or a forecast by one of the leads, as the plan says
     hidden   with `unread` the whole record of the target's own cell; else with `outage` every cell for a while around
              the target; else a gap of the cell's own record around it. Lengths are log-uniform, from one frame to
-             `longest`: as many hours as days.
+             `longest`: as many hours as days. With `as_was`, what the record itself missed around another gap of the
+             station instead. Places that are set aside are never asked about as if they were unread: how wide to be
+             at unread places is learned there.
     thin     with `sparse`, a share of all other cells: other networks than this one
 
 Everything is a function of the generator.
@@ -34,10 +36,11 @@ class Plan:
     fill: float = 1.0  # shares of the questions: filling,
     now: float = 0.0  # now-casts,
     ahead: float = 0.0  # forecasts
-    unread: float = 0.25  # of all: as if no sensor stood there
+    unread: float = 0.35  # of all: as if no sensor stood there
     outage: float = 0.15  # of the others: nobody was read around the target
     longest: int = 48  # frames of a gap
     sparse: float = 0.1  # of all: a random share of the other cells is away
+    as_was: float = 0.3  # of the others at stations: gaps as the record itself had them at another time
 
     @property
     def reach(self) -> int:
@@ -57,7 +60,8 @@ def draw(
     chosen = readings[torch.randint(len(readings), (count,), generator=generator).numpy()]
     first, last = _sides(count, plan, generator)
     frame, cell = record.frames[chosen], record.cells[chosen]
-    questions = ask(record, frame, cell, first, last, _hiding(count, plan, generator), split, generator)
+    hiding = _hiding(record, record.place[chosen], plan, split, generator)
+    questions = ask(record, frame, cell, first, last, hiding, split, generator)
     return Lesson(questions, torch.from_numpy(record.values[chosen]))
 
 
@@ -71,18 +75,42 @@ def _sides(count: int, plan: Plan, generator: torch.Generator) -> tuple[np.ndarr
     return first.numpy(), last.numpy()
 
 
-def _hiding(count: int, plan: Plan, generator: torch.Generator) -> Hiding:
+def _hiding(
+    record: Record,
+    at: np.ndarray,  # (B,) places of the targets
+    plan: Plan,
+    split: str,
+    generator: torch.Generator,
+) -> Hiding:
+    count = len(at)
+
     def rand() -> Tensor:
         return torch.rand(count, generator=generator)
 
-    length, place = (rand() * math.log(plan.longest)).exp(), rand()
-    around = torch.stack([-(length * place).floor(), (length * (1 - place)).floor()], 1).long()
-    ever = torch.tensor([-(2**30), 2**30])
-    never = torch.tensor([1, 0])
-    unread, out, thin = rand() < plan.unread, rand() < plan.outage, rand() < plan.sparse
+    length, part = (rand() * math.log(plan.longest)).exp(), rand()
+    around = torch.stack([-(length * part).floor(), (length * (1 - part)).floor()], 1).long()
     short = around.clamp(-plan.before // 2, max(plan.after // 2, 0))  # something must be left
+    ever, never = torch.tensor([-(2**30), 2**30]), torch.tensor([1, 0])
+    unread, out, was = rand() < plan.unread, rand() < plan.outage, rand() < plan.as_was
+    # An unread place is always asked about with other sensors away: else the network learns each training place by
+    # the pattern of its neighbours, and never practises to be far from all of them.
+    thin = torch.where((rand() < plan.sparse) | unread, rand(), torch.zeros(count))
+    as_at = _gaps_of(record, at, rand())
+    known = torch.from_numpy(record.place_aside[at] & (split == "train"))  # never asked about as if it were unread
+    unread, was = unread & ~known, was & ~unread & ~known & (as_at >= 0)
+    own = torch.where(known[:, None], short, torch.where(was[:, None], 0, around))
     return Hiding(
-        torch.where(unread[:, None], ever, around),
-        torch.where((out & ~unread)[:, None], short, never),
-        torch.where(thin, rand(), torch.zeros(count)),
+        torch.where(unread[:, None], ever, own),
+        torch.where((out & ~unread & ~was)[:, None], short, never),
+        thin,
+        torch.where(was, as_at, -1),
     )
+
+
+def _gaps_of(record: Record, at: np.ndarray, draw: Tensor) -> Tensor:  # (B,), (B,) -> (B,)
+    """A frame at which each of these places was not read; -1 where it never missed one, or is no station."""
+    frames, first = record.gap_frames
+    count = np.diff(first)[at]
+    chosen = first[at] + (draw.numpy() * count).astype(np.int64)
+    padded = np.append(frames, -1)
+    return torch.from_numpy(np.where(count > 0, padded[np.minimum(chosen, len(frames))], -1))

@@ -13,6 +13,7 @@ stretch; frames of different stretches (trajectories of a simulation, months of 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class Record:
     start: float = 0.0  # time of the first frame: seconds since 1970, or a simulation's own
     step: float = 1.0  # time from frame to frame
     units: tuple[str, ...] = field(default=())  # (C,)
+    aside: np.ndarray | None = None  # (H, W) bool: places that training never asks about as if they were unread
 
     def __post_init__(self) -> None:
         count = len(self.split)
@@ -77,12 +79,44 @@ class Record:
             **others,  # type: ignore[arg-type]
         )
 
+    @cached_property
+    def gap_frames(self) -> tuple[np.ndarray, np.ndarray]:  # (n,), (P + 1,)
+        """The frames of the gaps, place after place, and where each place's begin."""
+        place, frame = np.nonzero(self.gaps.T)
+        return frame, np.searchsorted(place, np.arange(len(self.places) + 1))
+
     def __len__(self) -> int:  # frames
         return len(self.split)
 
-    @property
+    @cached_property
     def frames(self) -> np.ndarray:  # (R,) the frame of each reading
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    @cached_property
+    def places(self) -> np.ndarray:  # (P,) cells of the grid that were ever read, ascending
+        return np.unique(self.cells % self.grid.cells)
+
+    @cached_property
+    def place(self) -> np.ndarray:  # (R,) position of each reading in `places`
+        return np.searchsorted(self.places, self.cells % self.grid.cells)
+
+    @cached_property
+    def place_aside(self) -> np.ndarray:  # (P,) bool
+        return np.zeros(len(self.places), bool) if self.aside is None else self.aside.ravel()[self.places]
+
+    @cached_property
+    def stations(self) -> np.ndarray:  # (P,) bool
+        """Places that were read in half of the frames or more: what is missing there is a gap."""
+        pairs = np.unique(self.frames * len(self.places) + self.place)
+        return np.bincount(pairs % len(self.places), minlength=len(self.places)) >= len(self) / 2
+
+    @cached_property
+    def gaps(self) -> np.ndarray:  # (T, P) bool
+        """Where and when a station was not read in a frame that may train."""
+        gaps = np.zeros((len(self), len(self.places)), bool)
+        gaps[np.ix_(self.split == 0, self.stations)] = True
+        gaps[self.frames, self.place] = False
+        return gaps
 
     def of_split(self, name: str) -> np.ndarray:  # (n,) positions of readings
         """The readings of the frames of a split."""
@@ -92,6 +126,22 @@ class Record:
 
     def with_values(self, values: np.ndarray) -> Record:  # (R,)
         return replace(self, values=values.astype(np.float32))
+
+    def window(self, begin: int, end: int) -> Record:
+        """The frames from `begin` to `end`, the latter left out; the first of them is frame 0 of the new record."""
+        begin, end = max(begin, 0), min(end, len(self))
+        rows = slice(self.offsets[begin], self.offsets[end])
+        return replace(
+            self,
+            offsets=self.offsets[begin : end + 1] - self.offsets[begin],
+            cells=self.cells[rows],
+            values=self.values[rows],
+            split=self.split[begin:end],
+            stretch=self.stretch[begin:end],
+            errors=None if self.errors is None else self.errors[rows],
+            calendar=None if self.calendar is None else self.calendar[begin:end],
+            start=self.start + self.step * begin,
+        )
 
     def without(self, readings: np.ndarray) -> Record:  # (n,) positions
         """The record without some of its readings; its frames stay."""

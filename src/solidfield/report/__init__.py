@@ -7,6 +7,7 @@ maps.py for maps that are already there, also by simulated truth.
 
 from .ensembles import RIVALS
 from .findings import Findings, evaluate_run, own_pairs
+from .questions import evaluate_questions
 from .write import refuse_report, write_report
 
-__all__ = ["RIVALS", "Findings", "evaluate_run", "own_pairs", "refuse_report", "write_report"]
+__all__ = ["RIVALS", "Findings", "evaluate_questions", "evaluate_run", "own_pairs", "refuse_report", "write_report"]

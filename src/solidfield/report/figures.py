@@ -18,8 +18,8 @@ from .targets import Targets
 from .verdict import FEW, HIGHEST, LOWEST, call_of, main_region, rolled_variables
 from .words import REGIONS, distinct, labelled, span
 
+UNREAD = {"held_sensors", "set_aside"}  # regions of places whose record was hidden
 STRETCHES = 6  # days that a series shows
-TALL = 0.9  # quantile of the training readings that counts as high unless a threshold is given
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Picture:
 
 def pictures(findings: Findings, above: float | None = None) -> Iterator[Picture]:
     """All figures, lead by lead, variable by variable."""
-    table, store = findings.table, findings.store
-    several = len(store.variables) > 1
+    table, run = findings.table, findings.run
+    several = len(run.variables) > 1
     for evidence in findings.evidence:
         own = next(iter(evidence.members))
-        for c, variable in enumerate(store.variables):
+        for c, variable in enumerate(run.variables):
             if not table.select(variable=variable, lead=evidence.lead.lead):
                 continue
             tag = f"lead{evidence.lead.lead}" + (f"-{c + 1}" if several else "")
@@ -49,8 +49,8 @@ def pictures(findings: Findings, above: float | None = None) -> Iterator[Picture
             if len(evidence.own.probes) > 1:
                 yield _series(findings, evidence, c, tag)
     for variable in rolled_variables(table):
-        yield _rolled(table, variable, "rolled" + (f"-{store.variables.index(variable) + 1}" if several else ""))
-    for c, variable in enumerate(store.variables):
+        yield _rolled(table, variable, "rolled" + (f"-{run.variables.index(variable) + 1}" if several else ""))
+    for c, variable in enumerate(run.variables):
         yield _taught(findings, c, f"taught-{c + 1}" if several else "taught", variable)
 
 
@@ -76,19 +76,15 @@ def _models(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Picture:
 
 
 def _scene(findings: Findings, evidence: Evidence, c: int, tag: str, above: float | None) -> Picture:
-    store, variable, units = findings.store, findings.store.variables[c], findings.store.units[c]
-    pair = store.batch(evidence.targets.examples[evidence.picture : evidence.picture + 1])
-    given, later = (
-        np.where(side.mask[0, c].numpy(), side.values[0, c].numpy(), np.nan) for side in (pair.source, pair.target)
-    )
-    threshold = _high(findings, c) if above is None else above
+    run, variable, units = findings.run, findings.run.variables[c], findings.run.units[c]
+    threshold = findings.high[c] if above is None else above
     times = evidence.targets.times
     when = "" if times is None else f", {_stamp(times[evidence.picture])}"
     figure = scene(
         evidence.own.picture[:, c],
-        given,
-        later,
-        store.grid,
+        evidence.given[c],
+        evidence.later[c],
+        run.grid,
         threshold,
         labelled(variable, units),
         f"{variable}, {evidence.lead.ahead}{when}",
@@ -104,20 +100,14 @@ def _scene(findings: Findings, evidence: Evidence, c: int, tag: str, above: floa
     )
 
 
-def _high(findings: Findings, c: int) -> float:
-    store = findings.store
-    _, flat, values = store.readings_of("target", store.split("train"))
-    return float(np.quantile(values[flat // store.grid.cells == c], TALL))
-
-
 def _calibration(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture:
-    targets, variable = evidence.targets, findings.store.variables[c]
+    targets, variable = evidence.targets, findings.run.variables[c]
     region = main_region(findings.table, evidence.lead, variable)
     figure = reliability(
         targets,
         next(iter(evidence.members.values())),
         targets.regions[region] & (targets.channel == c),
-        findings.store.units[c],
+        findings.run.units[c],
         findings.table.about["distance_units"],
         f"{variable}, {evidence.lead.ahead}: is the uncertainty honest?",
     )
@@ -196,9 +186,9 @@ def _rolled(table: ScoreTable, variable: str, name: str) -> Picture:
 
 def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture:
     """The stretches with most readings at the probed places."""
-    targets, store, grid = evidence.targets, findings.store, findings.store.grid
+    targets, run, grid = evidence.targets, findings.run, findings.run.grid
     here = np.flatnonzero(evidence.probes // grid.cells == c)
-    probes, group, variable = evidence.probes[here] % grid.cells, targets.groups, store.variables[c]
+    probes, group, variable = evidence.probes[here] % grid.cells, targets.groups, run.variables[c]
     at_probe = (targets.channel == c) & np.isin(targets.cell, probes)
     readings = np.full((len(targets.examples), len(probes)), np.nan)
     places = {int(cell): s for s, cell in enumerate(probes)}
@@ -211,14 +201,14 @@ def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture
     names = [f"trajectory {label}" for label in chosen]
     if targets.times is not None:
         names = [str(targets.times[rows[start]].astype("datetime64[D]")) for start in starts]
-    W, kind = grid.shape[1], "held-out sensor" if "held_sensors" in targets.regions else "cell"
+    W, kind = grid.shape[1], "held-out sensor" if UNREAD & set(targets.regions) else "cell"
     titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.4g}, {grid.axes[1]} {grid.x[p % W]:.4g}" for p in probes]
     figure = series_figure(
         np.quantile(evidence.own.probes[:, rows][:, :, here], [0.05, 0.5, 0.95], axis=0),
         readings[rows],
         titles,
         sorted(zip(starts, names, strict=True)),
-        store.units[c] or variable,
+        run.units[c] or variable,
         f"{variable}, {evidence.lead.ahead}: predicted and read",
     )
     return Picture(
@@ -232,12 +222,12 @@ def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture
 
 
 def _taught(findings: Findings, c: int, name: str, variable: str) -> Picture:
-    held = {REGIONS[kind]: mask for kind, mask in findings.store.held.items()}
+    held = {REGIONS[kind]: mask for kind, mask in findings.held.items()}
     never = findings.run.never_supervised[c].numpy()
     return Picture(
         name,
         "taught",
-        taught(never, held, findings.store.grid, f"{variable}: where the model was taught"),
+        taught(never, held, findings.run.grid, f"{variable}: where the model was taught"),
         "Grey cells never had a training reading: the map there is carried over from elsewhere. Held-out cells were "
         "kept from the model on purpose, to be judged by.",
         f"Map of the cells where training readings of {variable} taught the model, of held-out cells, and of cells "

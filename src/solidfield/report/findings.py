@@ -6,7 +6,7 @@ run was trained on this store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from .targets import Targets, choose_examples, local_times, reading_targets, sha
 from .verdict import Verdict, verdict
 
 PROBES = 4  # places of each variable whose series is drawn
+HIGH = 0.9  # quantile of the training readings that counts as high
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Evidence:
     own: Drawn
     picture: int  # row of the drawn scene in `targets.examples`
     probes: np.ndarray  # (S,) flat cells of (C, H, W)
+    given: np.ndarray  # (C, H, W) what was read in the drawn scene, NaN elsewhere
+    later: np.ndarray  # (C, H, W) what judges it
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class Findings:
     table: ScoreTable
     verdict: Verdict
     run: RunRecord
-    store: PairStore
+    held: Mapping[str, np.ndarray]  # cells held for ever, by kind: (H, W) bool
+    high: tuple[float, ...]  # (C,) the readings' upper tenth
     evidence: list[Evidence]
 
 
@@ -123,9 +127,22 @@ def evaluate_run(
         in_all = len(choose_examples(store, lead))
         tables.append(judge(targets, ensembles, store, std, in_all, beyond=_beyond(store, targets)))
         own = next(iter(drawn.values()))
-        evidence.append(Evidence(tables[-1].leads[0], targets, ensembles, own, picture, probes))
+        shown = _shown(store, int(targets.examples[picture]))
+        evidence.append(Evidence(tables[-1].leads[0], targets, ensembles, own, picture, probes, *shown))
     table = ScoreTable.join(tables, _about(run, store, members, seed))
-    return Findings(table, verdict(table), run, store, evidence)
+    return Findings(table, verdict(table), run, store.held, _high(store), evidence)
+
+
+def _shown(store: PairStore, example: int) -> tuple[np.ndarray, np.ndarray]:  # (C, H, W) given, and what judges
+    pair = store.batch(np.array([example]))
+    given, later = (np.where(side.mask[0], side.values[0], np.nan) for side in (pair.source, pair.target))
+    return given, later
+
+
+def _high(store: PairStore) -> tuple[float, ...]:  # (C,)
+    _, flat, values = store.readings_of("target", store.split("train"))
+    channel = flat // store.grid.cells
+    return tuple(float(np.quantile(values[channel == c], HIGH)) for c in range(len(store.variables)))
 
 
 def own_pairs(run: RunRecord) -> PairStore:

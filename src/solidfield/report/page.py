@@ -112,7 +112,7 @@ def _verdict(found: Verdict) -> str:
         for heading, lines in blocks
         if lines
     )
-    headline = f'<p class="headline">{escape(found.headline)}</p>'
+    headline = f'<p class="headline">{escape(found.headline)}</p><p class="headline">{escape(found.map)}</p>'
     return f'<section id="verdict" aria-label="Verdict">{headline}{lists}</section>'
 
 

@@ -8,12 +8,11 @@ CRPS_rival, with the mean of d and its own error bar: what is hard for both drop
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..grid import lengths
-from ..pairs.store import PairStore
+from ..grid import Grid, lengths
 from ..scores.bins import Bin, distance_bins
 from ..scores.metrics import Cells
 from ..scores.registry import Measured, WholeMaps, measure, summarise
@@ -24,10 +23,25 @@ from .words import lead_label
 Place = tuple[str, Bin | None, np.ndarray]  # region, bin of it, (P,) bool: the cells in it
 
 
+class Data(Protocol):
+    """What is judged: a store of pairs, or a run of questions."""
+
+    @property
+    def grid(self) -> Grid: ...
+    @property
+    def variables(self) -> tuple[str, ...]: ...
+    @property
+    def units(self) -> tuple[str, ...]: ...
+    @property
+    def step(self) -> float: ...  # time of a lead
+    @property
+    def epoch(self) -> str | None: ...  # of times that are instants
+
+
 def judge(
     targets: Targets,
     ensembles: Mapping[str, np.ndarray],  # model -> (K, P), the run's own first
-    store: PairStore,
+    data: Data,
     std: Sequence[float],  # (C,) of the training readings, physical units
     scenes_in_all: int | None = None,  # of which those of the targets were drawn; None: just those
     rolled: bool = False,
@@ -36,11 +50,11 @@ def judge(
     """Every metric of every model everywhere, and the first model beside every other."""
     scores, comparisons = list[Score](), list[Comparison]()
     own, *rivals = ensembles
-    for c, variable in enumerate(store.variables):
+    for c, variable in enumerate(data.variables):
         rows = targets.channel == c
         if not rows.any():
             continue
-        found = {name: measure_targets(targets, members, rows, store, std[c]) for name, members in ensembles.items()}
+        found = {name: measure_targets(targets, members, rows, data, std[c]) for name, members in ensembles.items()}
         for region, bin, inside in places(targets, rows):
             here = inside[rows]
             parts = {name: _part(measured, here, bin) for name, measured in found.items()}
@@ -66,11 +80,11 @@ def judge(
                     )
                 )
             comparisons += [compare(own, parts[own], name, parts[name], where) for name in rivals if here.any()]
-    time, scenes = targets.lead * store.step, len(targets.examples)
+    time, scenes = targets.lead * data.step, len(targets.examples)
     lead = Lead(
         lead=targets.lead,
         time=time,
-        ahead=lead_label(time, store.epoch is not None),
+        ahead=lead_label(time, data.epoch is not None),
         scenes=scenes,
         scenes_in_all=scenes if scenes_in_all is None else scenes_in_all,
         groups=len(np.unique(targets.group)),
@@ -78,7 +92,7 @@ def judge(
         rolled=rolled,
         beyond=beyond or {},
     )
-    about, units = {"distance_units": lengths(store.grid)[1]}, dict(zip(store.variables, store.units, strict=True))
+    about, units = {"distance_units": lengths(data.grid)[1]}, dict(zip(data.variables, data.units, strict=True))
     return ScoreTable(units, (lead,), tuple(scores), tuple(comparisons), about)
 
 
@@ -86,7 +100,7 @@ def measure_targets(
     targets: Targets,
     ensemble: np.ndarray,  # (K, P)
     rows: np.ndarray,  # (P,) bool, of one variable
-    store: PairStore,
+    data: Data,
     std: float = 1.0,
 ) -> Measured:
     """A reading is a case of its own and keeps its number; of a dense truth a scene is one case, and has whole maps."""
@@ -94,11 +108,11 @@ def measure_targets(
     if not targets.dense:
         return measure(Cells(members, values, np.flatnonzero(rows), len(rows)), targets.group, std)
     scene, cell, N = targets.scene[rows], targets.cell[rows], len(targets.examples)
-    maps = np.zeros((len(members), N, store.grid.cells), members.dtype)
+    maps = np.zeros((len(members), N, data.grid.cells), members.dtype)
     truth, mask = np.zeros(maps.shape[1:], values.dtype), np.zeros(maps.shape[1:], dtype=bool)
     maps[:, scene, cell], truth[scene, cell], mask[scene, cell] = members, values, True
-    maps, truth, mask = (part.reshape(*part.shape[:-1], *store.grid.shape) for part in (maps, truth, mask))
-    whole = WholeMaps(maps, truth, mask, store.grid.periodic)
+    maps, truth, mask = (part.reshape(*part.shape[:-1], *data.grid.shape) for part in (maps, truth, mask))
+    whole = WholeMaps(maps, truth, mask, data.grid.periodic)
     return measure(Cells(members, values, scene, N), targets.groups, std, dense=True, maps=whole)
 
 

@@ -74,6 +74,8 @@ class Targets:
         """The region that decides: where a sensor of the source knows its own answer, it does not count."""
         if self.dense:
             return "unobserved"
+        if "known_places" in self.regions or "gaps" in self.regions:
+            return "gaps" if "gaps" in self.regions else "known_places"
         return "unseen" if self.lead == 0 and "unseen" in self.regions else "all"
 
     def take(

@@ -3,6 +3,9 @@
 Worth it: the paired difference in CRPS to the best rival lies beyond its 95 % interval, on either side, or within it.
 Honest: 90 % intervals hold 85-95 % of the held-out readings; a region, distance or hour is named where it holds less or
 more and 90 % lies outside its error bar. Where not to trust: what no reading taught and what no reading judged.
+
+The map between the sensors has a verdict of its own, from places whose readings were kept away as every other cell's
+are: held-out sensors and blocks, else places set aside, else sensors left out in turn.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from .words import REGIONS, amount, distance_label, distinct, hours_label, perce
 
 NOMINAL, LOWEST, HIGHEST = 0.9, 0.85, 0.95
 FEW = 30  # readings below which a bin is not judged
+MAP = ("held_sensors", "held_blocks", "set_aside", "left_out")  # places without a sensor, the strictest first
+SPREAD = (0.85, 1.15)  # of the ensemble over the error of its mean
 
 
 @dataclass(frozen=True)
@@ -41,19 +46,21 @@ class Call:
 @dataclass(frozen=True)
 class Verdict:
     headline: str
+    map: str  # the same of the map between the sensors
     worth: list[str]
     honest: list[str]
     caution: list[str]
     calls: list[Call]
 
     def to_json(self) -> dict[str, object]:
-        words = {name: getattr(self, name) for name in ("headline", "worth", "honest", "caution")}
+        words = {name: getattr(self, name) for name in ("headline", "map", "worth", "honest", "caution")}
         return words | {"calls": [call.to_json() for call in self.calls]}
 
 
 def verdict(table: ScoreTable) -> Verdict:
     """A headline, then sentences; and the calls they rest on."""
     calls: list[Call] = []
+    between: list[Call] = []
     worth: list[str] = []
     honest: list[str] = []
     caution = _untaught(table)
@@ -64,8 +71,9 @@ def verdict(table: ScoreTable) -> Verdict:
                 caution.append(f"{_where(table, lead, variable)}: no reading was held out, nothing is known.")
                 continue
             calls.append(call)
+            between += _between(table, lead, variable)
             worth += _worth(table, lead, call)
-            honest.append(_honest(table, lead, call))
+            honest += [_honest(table, lead, call), *_mean(table, lead, call)]
             caution += _caution(table, lead, variable)
     last = [lead for lead in table.leads if lead.rolled][-1:]
     for lead in last:
@@ -74,7 +82,25 @@ def verdict(table: ScoreTable) -> Verdict:
             assert call is not None
             worth += _worth(table, lead, call)
             honest.append(_honest(table, lead, call))
-    return Verdict(_headline(calls), worth, honest, caution, calls)
+    return Verdict(_headline(calls, between), _map_line(between), worth, honest, caution, calls)
+
+
+def _between(table: ScoreTable, lead: Lead, variable: str) -> list[Call]:
+    """Who wins at places without a sensor, by the strictest evidence there is."""
+    found = (call_of(table, lead, variable, region) for region in MAP)
+    return [call for call in found if call is not None][:1]
+
+
+def _map_line(between: Sequence[Call]) -> str:
+    if not between:
+        return "The map between the sensors was not judged: hold sensors out (--hold-sensors 0.1) to know."
+    said: dict[str, list[str]] = {}
+    for call in between:
+        said.setdefault(_in_short(call), []).append(call.where)
+    details = [f"{words} {' and '.join(where)}" if len(said) > 1 else words for words, where in said.items()]
+    where = REGIONS[between[0].own.region]
+    honest = _intervals({call.intervals for call in between})
+    return f"The map between the sensors, judged at {where}: {'; '.join(details)}. {honest}"
 
 
 def rolled_variables(table: ScoreTable) -> list[str]:
@@ -126,12 +152,14 @@ def honesty(coverage: float) -> str:
     return "narrow" if coverage < LOWEST else "wide" if coverage > HIGHEST else "honest"
 
 
-def _headline(calls: Sequence[Call]) -> str:
+def _headline(calls: Sequence[Call], between: Sequence[Call] = ()) -> str:
     said: dict[str, list[str]] = {}
     for call in calls:
         said.setdefault(_in_short(call), []).append(call.where)
     found = {call.result for call in calls}
-    if found == {"better"}:
+    if "better" in found and any(call.result == "worse" for call in between):
+        worth = "Worth it at known places, not for the map between them"
+    elif found == {"better"}:
         worth = "Worth it here"
     elif "better" in found:
         worth = "Worth it in part"
@@ -171,10 +199,10 @@ def _intervals(kinds: set[str]) -> str:
 def _worth(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
     where = _where(table, lead, call.variable)
     sentences = [f"{where}: {_comparison(table, call)}"]
-    for region in ("held_sensors", "held_blocks"):
-        there = call_of(table, lead, call.variable, region)
-        if there is not None:
-            sentences.append(f"{where}, at {REGIONS[region]}: {_comparison(table, there)}")
+    unread = [there for region in MAP if (there := call_of(table, lead, call.variable, region)) is not None]
+    strict = [there for there in unread if there.own.region in MAP[:2]]
+    for there in strict or unread[:1]:
+        sentences.append(f"{where}, at {REGIONS[there.own.region]}: {_comparison(table, there)}")
     return sentences
 
 
@@ -227,6 +255,23 @@ def _honest(table: ScoreTable, lead: Lead, call: Call) -> str:
     return (
         f"{where}: the 90 % intervals hold {percent(coverage.mean, 1)} of the readings{bar}: {overall}{words}. {rest}"
     )
+
+
+def _mean(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
+    """What the map of means and of spread is worth, where that is not what the CRPS says."""
+    where, own, best, said = _where(table, lead, call.variable), call.own, call.best, []
+    units = table.variables[call.variable]
+    ours, theirs = own.metrics.get("rmse"), None if best is None else best.metrics.get("rmse")
+    if isinstance(ours, Estimate) and isinstance(theirs, Estimate) and best is not None and theirs.mean < ours.low:
+        said.append(
+            f"{where}: the mean of {best.model} is closer to the readings (RMSE {amount(theirs.mean, units)}) "
+            f"than this run's ({amount(ours.mean, units)})."
+        )
+    ratio = own.metrics.get("spread_skill")
+    if isinstance(ratio, Estimate) and not SPREAD[0] <= ratio.mean <= SPREAD[1]:
+        words = "wider" if ratio.mean > 1 else "narrower"
+        said.append(f"{where}: the spread is {ratio.mean:.2f} times the error of the mean, {words} than it should be.")
+    return said
 
 
 def outliers(table: ScoreTable, lead: Lead, call: Call) -> list[str]:

@@ -4,6 +4,7 @@
     weights.safetensors  the weights to use, written when training ends
     cells.safetensors    which cells count, which were never supervised, static covariates
     pairs.zarr           the pairs it was trained on, where they were made for it (`fit.py`)
+    readings.safetensors the readings of a run of questions, held-out ones included: what it is judged by
     log.jsonl            one line per logged step
     state/step-00000400  the last two checkpoints
 
@@ -30,7 +31,7 @@ from ..config import TrainConfig
 from ..disk import clean, digest, pack, read_json, refuse_existing, replace, write_json, writing
 from ..errors import SolidError
 from ..pairs.scaling import Scaling
-from .record import CELLS, LOG, PAIRS, RUN, STATE, WEIGHTS, Document
+from .record import LOG, PAIRS, RUN, STATE, WEIGHTS, Document
 
 
 def describe(
@@ -67,12 +68,14 @@ def describe(
     return json.loads(json.dumps(document))
 
 
-def start(path: Path, document: Document, cells: Mapping[str, Tensor]) -> Document:
+def start(path: Path, document: Document, files: Mapping[str, Mapping[str, Tensor]]) -> Document:
     """Make the folder; one that holds anything but the pairs of this run is never written over."""
     refuse_existing(path, "resume it or choose another folder", besides=(PAIRS,))
-    content, sha256 = pack(cells)
-    replace(path / CELLS, content)
-    document = document | {"files": {CELLS: sha256}}
+    written = {}
+    for name, tensors in files.items():
+        content, written[name] = pack(tensors)
+        replace(path / name, content)
+    document = document | {"files": written}
     write_json(path / RUN, document)
     return document
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from ..errors import SolidError
 from ..keys import torch_generator
 from ..models.solid_set import SolidSet
 from ..pairs.scaling import Scaling
-from ..questions.asking import Lesson
+from ..questions.asking import Lesson, Questions
 from ..questions.drawing import Plan, draw
 from ..questions.record import Record
 from ..theory.spacetime import STEPS
+from .record import CELLS, READINGS
 from .task import Task
 
 PRIOR_BATCH = 192  # questions of a step of the prior's fit
@@ -37,6 +38,7 @@ class QuestionTask(Task):
     plan: Plan
     config: TrainConfig
     about: dict[str, Any]  # what a run must remember besides: epoch, clock, recipe, hold-out
+    judged_by: Mapping[str, Tensor] | None = None  # what the run keeps to be judged by
 
     @property
     def held_out(self) -> int:  # type: ignore[override]
@@ -60,6 +62,9 @@ class QuestionTask(Task):
         scaling, count = self.scaling, len(self.record.variables)
         transforms = scaling.transforms or ("none",) * count
         model.in_units(transforms, scaling.mean, scaling.std, scaling.physical_std)
+        train = self.record.of_split("train")
+        values, channel = self.record.values[train], self.record.cells[train] // self.record.grid.cells
+        model.bounded_by([torch.from_numpy(values[channel == c]) for c in range(count)])
         model.prepare(lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)), self.spacing(), steps)
 
     def spacing(self) -> tuple[float, float]:
@@ -73,9 +78,29 @@ class QuestionTask(Task):
 
     def lessons(self, count: int, word: str) -> Iterator[Lesson]:
         """Held-out questions, or training ones where nothing is held out."""
-        split = "validation" if self.held_out else "train"
         for number, start in enumerate(range(0, count, AT_ONCE)):
-            yield self._draw(split, min(AT_ONCE, count - start), (word, number))
+            yield self._draw(self._judges, min(AT_ONCE, count - start), (word, number))
+
+    @property
+    def _judges(self) -> str:
+        return "validation" if self.held_out else "train"
+
+    def calibration(self) -> Iterator[Lesson]:
+        """Held-out questions of every kind; unread places are those that training never took for unread."""
+        for lesson in self.lessons(CALIBRATION, "calibration"):
+            yield lesson if self.record.aside is None else _where(lesson, self._fair(lesson))
+        readings = self.record.of_split(self._judges)
+        readings = readings[self.record.place_aside[self.record.place[readings]]]
+        for number in range(CALIBRATION // 4 // AT_ONCE if len(readings) else 0):
+            generator = torch_generator(self.config.seed, "unread", number)
+            plan = replace(self.plan, unread=1.0, sparse=0.0)
+            yield draw(self.record, readings, AT_ONCE, plan, "validation", generator)
+
+    def _fair(self, lesson: Lesson) -> Tensor:  # (B,) bool
+        """Questions whose place is not both unread there and known from training."""
+        asked = lesson.questions
+        own = (asked.known & (asked.cell == asked.asked_cell[:, None])).any(1)
+        return own | torch.from_numpy(self.record.aside.ravel())[asked.asked_cell]  # type: ignore[union-attr]
 
     def total_crps(self, model: SolidSet, rank: int, processes: int, device: torch.device | str) -> float:
         lessons = list(self.lessons(self.held_out, "validation"))[rank::processes]
@@ -83,7 +108,7 @@ class QuestionTask(Task):
 
     def conclude(self, model: SolidSet, device: torch.device | str) -> None:
         model.look = []
-        model.calibrate(lesson.to(device) for lesson in self.lessons(CALIBRATION, "calibration"))
+        model.calibrate(lesson.to(device) for lesson in self.calibration())
 
     def describe(self, model: SolidSet) -> dict[str, Any]:
         record = self.record
@@ -103,7 +128,7 @@ class QuestionTask(Task):
             **self.about,
         }
 
-    def cells(self) -> dict[str, Tensor]:
+    def files(self) -> dict[str, dict[str, Tensor]]:
         record = self.record
         taught = np.zeros(len(record.variables) * record.grid.cells, bool)
         taught[record.cells[record.of_split("train")]] = True
@@ -113,4 +138,9 @@ class QuestionTask(Task):
             cells["domain"] = torch.as_tensor(record.grid.domain, dtype=torch.bool)
         if record.static is not None:
             cells["static"] = torch.from_numpy(record.static)
-        return cells
+        return {CELLS: cells} | ({} if self.judged_by is None else {READINGS: dict(self.judged_by)})
+
+
+def _where(lesson: Lesson, rows: Tensor) -> Lesson:  # (B,) bool
+    questions = Questions(**{name: tensor[rows] for name, tensor in vars(lesson.questions).items()})
+    return Lesson(questions, lesson.values[rows])

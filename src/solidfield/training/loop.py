@@ -172,7 +172,7 @@ def _begin(held: ExitStack, session: Session, document: Document, resume: bool) 
     """Start the run or resume it, and be the only one to train in its folder."""
     run = session.run
     if not resume:
-        document = folder.start(run, document, session.task.cells())
+        document = folder.start(run, document, session.task.files())
     if run.is_dir():
         held.enter_context(folder.only_writer(run))
     return folder.resume(run, document) if resume else document

@@ -22,9 +22,12 @@ from ..grid import Grid
 from ..models import build
 from ..models.solid_set import SolidSet
 from ..pairs.covariates import Recipe
+from ..pairs.records import readings_kept
 from ..pairs.scaling import Scaling
+from ..questions.record import Record
 
 RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
+READINGS = "readings.safetensors"
 PAIRS = "pairs.zarr"
 
 Document = dict[str, Any]
@@ -50,6 +53,20 @@ class RunRecord:
     def step(self) -> float:
         """Time between two leads: seconds where times are instants."""
         return float(self.info["data"]["step"])
+
+    @property
+    def epoch(self) -> str | None:
+        """Since when times count; None where they are a simulation's own."""
+        return self.info["data"].get("epoch")
+
+    def readings(self) -> tuple[Record, dict[str, np.ndarray]]:
+        """What a run of questions was trained on and is judged by, and the cells that were held, (H, W) bool each."""
+        if READINGS not in self.info["files"]:
+            raise SolidError(f"{self.path} kept no readings to be judged by; train it again from its readings")
+        tensors = read_tensors(self.path / READINGS, self.info["files"][READINGS])
+        about = {"grid": self.grid, "variables": self.variables, "units": self.units, "static": self.static}
+        data = self.info["data"]
+        return readings_kept(tensors, about | {"start": data["start"], "step": data["step"]})
 
     @property
     def clock(self) -> Clock | None:

@@ -20,14 +20,14 @@ from ..models.solid_set import SolidSet
 from ..pairs.covariates import Covariates, fit_recipe
 from ..pairs.frames import Frames
 from ..pairs.holdout import Holdout
-from ..pairs.records import record_of
+from ..pairs.records import kept_readings, record_of, set_aside, without_held
 from ..pairs.scaling import Scaling
 from ..questions.drawing import Plan
 from ..questions.record import Record
 from .lessons import QuestionTask
 from .loop import TrainResult, train_task
 
-LEADS = tuple(range(1, 7))
+LEADS = tuple(range(1, 7))  # of forecasts, unless others are asked for
 PACE = ("train.batch=256", "train.lr=2e-3")  # a question is one target, an example of pairs dozens
 COMPARED = 2000  # held-out questions by which transforms are compared,
 BRIEF = 40  # after so many steps of the prior's fit each: which is best shows long before it has settled
@@ -40,6 +40,7 @@ def train_sets(
     config: TrainConfig,
     options: Mapping[str, Any],
     *,
+    leads: tuple[int, ...],  # of forecasts
     transform: str | None,
     holdout: Holdout,
     covariates: Covariates | None,
@@ -49,12 +50,14 @@ def train_sets(
     resume: bool = False,
 ) -> TrainResult:
     """Train the model of sets on frames; one run fills, now-casts and forecasts."""
-    plan = Plan(leads=LEADS, fill=0.5, now=0.25, ahead=0.25)
+    plan = Plan(leads=leads, fill=0.5, now=0.25, ahead=0.25)
     told = replace(covariates or Covariates(), history=0.0)  # the record itself is the history
     holdout = replace(holdout, timezone=holdout.timezone or frames.timezone)
     plain = Scaling((0.0,) * len(frames.variables), (1.0,) * len(frames.variables))
     recipe, static = fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
-    record = record_of(frames, recipe, static, holdout)
+    everything = record_of(frames, recipe, static, holdout)
+    held = holdout.cells(np.isfinite(frames.values).any((0, 1)))
+    record = set_aside(without_held(everything, held))
     about = {
         "epoch": EPOCH,
         "clock": frames.clock.as_dict(),
@@ -66,7 +69,7 @@ def train_sets(
 
     def task_of(transform: str) -> QuestionTask:
         scaling = Scaling.of_record(record, record.of_split("train"), (transform,) * len(record.variables))
-        return QuestionTask(scaling.of_readings(record), scaling, plan, config, about)
+        return QuestionTask(scaling.of_readings(record), scaling, plan, config, about, kept_readings(everything, held))
 
     if transform is None:
         transform, why = best_transform(record, task_of, size)

@@ -24,6 +24,7 @@ from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from .augment import hide, roll
 from .batches import rows_of_step
+from .record import CELLS
 from .validation import total_crps, validation_examples
 
 PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
@@ -67,8 +68,8 @@ class Task(ABC):
         """What decides the data, and what a run needs to use the model again; plain JSON."""
 
     @abstractmethod
-    def cells(self) -> dict[str, Tensor]:
-        """What a run keeps of the grid: cells that count, cells never supervised, static fields."""
+    def files(self) -> dict[str, dict[str, Tensor]]:
+        """What a run keeps in files: of the grid the cells that count, those never supervised, static fields."""
 
 
 @dataclass(frozen=True)
@@ -164,13 +165,13 @@ class PairTask(Task):
         """The cells that no training target teaches, moved ones included."""
         return torch.from_numpy(~_rolled(self.store.supervised(), self.store.shifts if self.config.shifts else (0, 0)))
 
-    def cells(self) -> dict[str, Tensor]:
+    def files(self) -> dict[str, dict[str, Tensor]]:
         cells = {"never_supervised": self.never_supervised()}
         if self.store.grid.domain is not None:
             cells["domain"] = torch.as_tensor(self.store.grid.domain, dtype=torch.bool)
         if self.store.channels is not None:
             cells["static"] = torch.from_numpy(self.store.channels.static)
-        return cells
+        return {CELLS: cells}
 
 
 def _rolled(

@@ -136,7 +136,7 @@ def by_day(findings: Findings) -> dict[str, dict[str, dict[str, Any]]]:  # model
     group = targets.group
     dates = {day: str((FIRST_DAY + pd.Timedelta(days=int(day))).date()) for day in np.unique(group)}
     for name, members in evidence.members.items():
-        measured = measure_targets(targets, members, np.ones(len(group), dtype=bool), findings.store)
+        measured = measure_targets(targets, members, np.ones(len(group), dtype=bool), findings.run)
         table[name] = {
             date: {
                 "readings": int((group == day).sum()),

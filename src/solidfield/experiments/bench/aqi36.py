@@ -29,13 +29,13 @@ from ...engine import Progress
 from ...errors import SolidError
 from ...grid import lengths
 from ...keys import key
-from ...models.solid_set import KINDS, SolidSet, stretches
+from ...models.solid_set import KINDS, SolidSet
 from ...pairs.scaling import Scaling
 from ...prediction.answer import Scene, answer
 from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
 from ...questions.record import Record
-from ...training.lessons import CALIBRATION, QuestionTask
+from ...training.lessons import QuestionTask
 from ...training.loop import train_task
 from ...training.record import RUN, WEIGHTS
 from ...training.sets import best_transform
@@ -134,7 +134,7 @@ def judged(
         drawn[:, mine] = answer(model, record, asks, members, seed, number_)
     seconds = time.process_time() - begin
     own = physical(scaling, drawn)
-    prior = physical(scaling, kriged(model, record, task, frame, data.cells[station]))
+    prior = physical(scaling, kriged(model, record, frame, data.cells[station]))
     length = gap_lengths(np.isfinite(data.missing), frame, station)
     return {
         "solid": scores(np.quantile(own, LEVELS, axis=0), truth, length),
@@ -152,27 +152,17 @@ def physical(scaling: Scaling, values: np.ndarray) -> np.ndarray:
     return scaling.restore(torch.from_numpy(values)[..., None, None, None])[..., 0, 0, 0].numpy()
 
 
-def kriged(
-    model: SolidSet, record: Record, task: QuestionTask, frame: np.ndarray, cell: np.ndarray
-) -> np.ndarray:  # (19, n) quantiles, standardised
-    """The prior's own quantiles, stretched by kind of question as held-out ones ask."""
+def kriged(model: SolidSet, record: Record, frame: np.ndarray, cell: np.ndarray) -> np.ndarray:  # (19, n)
+    """The prior's own quantiles, standardised; calibrated like the model's."""
     normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
-    sizes, kinds = [], []
-    with torch.no_grad():
-        for lesson in task.lessons(CALIBRATION, "calibration"):
-            _, law, _ = model.laws(lesson.questions)
-            sizes.append(((lesson.values - law.mean) / law.std).abs())
-            kinds.append(model.kind(lesson.questions))
-        stretch = stretches(torch.cat(sizes), torch.cat(kinds))
-        parts = []
-        for start in range(0, len(frame), 512):
-            rows = slice(start, start + 512)
-            count = len(frame[rows])
-            window = np.full(count, -PLAN.before), np.full(count, PLAN.after)
-            hiding, generator = Hiding.nothing(count), torch.Generator()
-            questions = ask(record, frame[rows], cell[rows], *window, hiding, "test", generator)
-            _, law, _ = model.laws(questions)
-            parts.append(law.mean + law.std * stretch[model.kind(questions)] * normal)
+    parts = []
+    for start in range(0, len(frame), 512):
+        rows = slice(start, start + 512)
+        count = len(frame[rows])
+        window = np.full(count, -PLAN.before), np.full(count, PLAN.after)
+        hiding, generator = Hiding.nothing(count), torch.Generator()
+        questions = ask(record, frame[rows], cell[rows], *window, hiding, "test", generator)
+        parts.append(model.prior_quantiles(questions, normal))
     return torch.cat(parts, 1).double().numpy()
 
 

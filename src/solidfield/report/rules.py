@@ -1,0 +1,104 @@
+"""Simple rules that people really use, answered from what a question may know: the least that a model has to beat.
+
+    nearest      what the nearest sensor read, in the frame nearest to the time asked for
+    persistence  the last reading of the place itself, else of the nearest sensor
+    moved        the reading of the place itself that is nearest in time, moved as the other sensors have moved since
+    climatology  the training readings of that hour of the day
+
+All but the last are points. `kriging`, the rival with a law, is the run's own prior with the same readings
+(`SolidSet.prior_quantiles`), calibrated in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..grid import lengths
+from ..prediction.answer import Scene
+from ..questions.record import Record
+
+LAST, NOW = ("climatology", "persistence", "moved"), ("climatology", "nearest", "moved")  # ahead, and at the time
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What may be known of a scene, as a table of frames and places of one variable."""
+
+    values: np.ndarray  # (W, P) NaN where not known
+    places: np.ndarray  # (P,) flat cells of (C, H, W)
+    away: np.ndarray  # (N, P) distance from each asked cell to each place
+    own: np.ndarray  # (N,) column of the asked cell itself; -1 where it has none
+    late: np.ndarray  # (W,) frames from the time asked for, without sign
+
+    @classmethod
+    def of(cls, record: Record, scene: Scene, rows: np.ndarray) -> Desk:  # (n,) of the scene, one variable and frame
+        """`record` holds nothing that may not be known but what lies after the window."""
+        asked, frame, last = scene.cell[rows], int(scene.frame[rows[0]]), int(scene.last[rows[0]])
+        cells, width = record.grid.cells, record.grid.shape[1]
+        mine = (record.cells // cells == asked[0] // cells) & (record.frames <= frame + last)
+        places, column = np.unique(record.cells[mine], return_inverse=True)
+        values = np.full((len(record), len(places)), np.nan)
+        values[record.frames[mine], column] = record.values[mine]
+        size = lengths(record.grid)[0]
+        there, here = (
+            np.stack([c % cells // width * size[0], c % cells % width * size[1]], 1) for c in (places, asked)
+        )
+        own = np.searchsorted(places, asked).clip(max=max(len(places) - 1, 0))
+        found = places[own] == asked if len(places) else np.zeros(len(asked), bool)
+        away = np.linalg.norm(here[:, None] - there[None], axis=-1)
+        return cls(values, places, away, np.where(found, own, -1), np.abs(np.arange(len(record)) - frame))
+
+    def nearest(self) -> np.ndarray:  # (N,)
+        """NaN where nothing at all is known."""
+        read = np.isfinite(self.values)
+        if not read.any():
+            return np.full(len(self.own), np.nan)
+        frame = self._closest(read.any(1))
+        away = np.where(read[frame], self.away, np.inf)
+        return self.values[frame, away.argmin(1)]
+
+    def persistence(self) -> np.ndarray:
+        return self._of_own(lambda column, frame: self.values[frame, column])
+
+    def moved(self) -> np.ndarray:
+        read = np.isfinite(self.values)
+
+        def rule(column: int, frame: int) -> float:
+            latest = self._closest(read.any(1))
+            both = read[frame] & read[latest]
+            both[column] = False
+            step = self.values[latest, both] - self.values[frame, both]
+            return float(self.values[frame, column] + (step.mean() if both.any() else 0.0))
+
+        return self._of_own(rule)
+
+    def _closest(self, frames: np.ndarray) -> int:  # (W,) bool
+        return int(np.where(frames, self.late, np.iinfo(np.int64).max).argmin())
+
+    def _of_own(self, rule: Callable[[int, int], float]) -> np.ndarray:  # (N,)
+        """A rule of the place's own record; the nearest sensor where it has none."""
+        found = self.nearest()
+        for row, column in enumerate(self.own):
+            if column >= 0 and np.isfinite(self.values[:, column]).any():
+                found[row] = rule(int(column), self._closest(np.isfinite(self.values[:, column])))
+        return found
+
+
+def climatology(
+    record: Record,  # physical units
+    hours: np.ndarray,  # (T,) of the day, of every frame
+    members: int,
+) -> np.ndarray:  # (C, 24, K)
+    """Quantiles of the training readings by variable and hour; of all hours where one has none."""
+    levels = (np.arange(members) + 0.5) / members
+    train = record.of_split("train")
+    values, hour, channel = record.values[train], hours[record.frames[train]], record.cells[train] // record.grid.cells
+    found = np.empty((len(record.variables), 24, members))
+    for c in range(len(record.variables)):
+        for h in range(24):
+            mine = values[(channel == c) & (hour == h)]
+            found[c, h] = np.quantile(mine if len(mine) else values[channel == c], levels)
+    return found
