@@ -1,0 +1,116 @@
+"""Runs of questions are judged fairly: nobody knows what judges, rules are what they say, and the map has its verdict."""
+
+import numpy as np
+import pytest
+import torch
+
+import solidfield as sf
+from solidfield.grid import Grid
+from solidfield.models.solid_set import SolidSet, bounded, stretched, unbounded
+from solidfield.prediction.answer import Scene
+from solidfield.questions.record import Record
+from solidfield.report.questions import Exam
+from solidfield.report.rules import Desk, climatology
+from test_sets import _hurried, readings
+
+GRID = Grid((1, 4))
+
+
+def desk(values: np.ndarray, frame: int, cell: int, last: int) -> Desk:  # (T, 4)
+    record = Record.of_frames(values.reshape(-1, 1, 1, 4), GRID, ("x",), np.full(len(values), 2))
+    one = np.array([cell])
+    return Desk.of(record, Scene(np.array([frame]), one, np.array([-frame]), np.array([last])), np.array([0]))
+
+
+NAN = np.nan
+TABLE = np.array([[1.0, 10.0, 100.0, NAN], [2.0, NAN, 103.0, NAN], [4.0, NAN, 109.0, NAN]])
+
+
+def test_rules_are_what_they_say():
+    # Asked for cell 1 at frame 2: its last reading is of frame 0, the others have moved by 3 and 9 since.
+    found = desk(TABLE, 2, 1, 0)
+    assert found.nearest() == pytest.approx([4.0])
+    assert found.persistence() == pytest.approx([10.0])
+    assert found.moved() == pytest.approx([10.0 + (3 + 9) / 2])
+
+
+def test_rules_know_nothing_after_their_window():
+    spoiled = TABLE.copy()
+    spoiled[2] = 1e30
+    for name in ("nearest", "persistence", "moved"):
+        ahead = [getattr(desk(table, 2, 1, -1), name)() for table in (TABLE, spoiled)]
+        assert ahead[0] == pytest.approx(ahead[1])
+
+
+def test_an_unread_place_has_the_nearest_sensor_by_every_rule():
+    found = desk(TABLE, 2, 3, 0)
+    assert found.nearest() == found.persistence() == found.moved() == pytest.approx([109.0])
+
+
+def test_climatology_has_the_quantiles_of_its_hour():
+    values = np.arange(48.0).reshape(48, 1, 1, 1)
+    record = Record.of_frames(values, Grid((1, 1)), ("x",), np.zeros(48))
+    usual = climatology(record, np.arange(48) % 24, 2)
+    assert usual[0, 5] == pytest.approx(np.quantile([5.0, 29.0], [0.25, 0.75]))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> sf.Run:
+    folder = tmp_path_factory.mktemp("judged") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("solidfield.models.solid_set.SolidSet.prepare", _hurried(SolidSet.prepare))
+        options = {"transform": "sqrt", "holdout": {"sensors": 0.2}}
+        return sf.fit(readings(), folder, model="solid-set", preset="smoke", **options)
+
+
+@pytest.mark.parametrize("lead", [0, 2])
+def test_no_reading_that_judges_is_known(run, lead):
+    exam = Exam.of(run, seed=0, past_only=False)
+    per = run.grid.cells
+    for number, frame in enumerate(exam.frames(lead, None)[0]):
+        known, judged, begin, regions = exam.scene(number, int(frame), lead)
+        when = known.frames + begin
+        cells = set(known.cells[when == frame] % per) if lead == 0 else set()
+        assert not cells & set(exam.record.cells[judged] % per)
+        never = np.logical_or.reduce([exam.aside, *exam.held.values()]).ravel()
+        assert not never[known.cells % per].any()
+        out = exam.record.cells[judged][regions["left_out"]] % per
+        assert not np.isin(known.cells % per, out).any()
+
+
+def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path):
+    findings = run.evaluate(out=tmp_path / "report", members=20, scenes=8)
+    table = findings.table
+    assert {lead.lead for lead in table.leads} == {0, 1, 3, 6} or len(table.leads) == 4
+    names = table.models(0)
+    assert names[:2] == ["solid-set", "kriging"]
+    own = table.one(model="solid-set", lead=0, region="all")
+    brute = findings.evidence[0]
+    error = np.abs(np.median(brute.members["solid-set"], 0) - brute.targets.values).mean()
+    assert own["mae"].mean == pytest.approx(error, rel=1e-5)
+    assert findings.verdict.map.startswith("The map between the sensors")
+    assert (tmp_path / "report" / "report.html").is_file()
+
+
+def test_a_bounded_law_never_leaves_the_tail_and_comes_back():
+    ends = torch.tensor([[-1.0, 0.5, 2.0, 0.7]]).repeat(7, 1)
+    values = torch.tensor([-50.0, -1.2, -1.0, 0.3, 2.0, 2.4, 900.0])
+    bent = bounded(values, ends)
+    assert bent.min() >= -1.5
+    assert bent.max() <= 2.7
+    inside = (values >= -1) & (values <= 2)
+    assert torch.equal(bent[inside], values[inside])
+    near = values.abs() < 3
+    assert torch.allclose(unbounded(bent, ends)[near], values[near], atol=1e-4)
+
+
+def test_a_stretch_makes_its_intervals_hold_their_share():
+    generator = torch.Generator().manual_seed(0)
+    wide = 1.4 * torch.randn(40_000, generator=generator)  # the truth is wider than the law
+    from solidfield.models.solid_set import LEVELS, stretches
+
+    factors = stretches(wide.abs(), torch.zeros(len(wide), dtype=torch.long))[:1]
+    z = torch.special.ndtri(torch.tensor([(1 + level) / 2 for level in LEVELS], dtype=torch.float64)).float()
+    edges = stretched(z[:, None], factors)[:, 0]
+    held = [(wide.abs() <= edge).float().mean().item() for edge in edges]
+    assert held == pytest.approx(LEVELS, abs=0.01)
