@@ -1,0 +1,125 @@
+"""solid view: maps on a page of your own machine, or in one file for a colleague."""
+
+from __future__ import annotations
+
+import secrets
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import xarray as xr
+
+from ..clock import instant
+from ..errors import SolidError
+from ..prediction.maps import open_maps
+from ..run import Run, load
+from ..training.record import RUN
+from ..view.export import export as write_page
+from ..view.outline import outline_of
+from ..view.sensors import Sensors, named_places, sensors_of
+from ..view.server import Exhibition, bind, serve
+from ..view.shown import Shown
+from ..view.try_sensors import Draw
+from . import reading, show
+
+STEPS = 6  # leads that a run forecasts where nothing is asked for
+
+
+def view(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Maps (solid predict) or a run folder; a second one stands beside it."),
+    ],
+    readings: Annotated[
+        list[Path] | None, typer.Option(help="A table or frames of readings; repeatable. A run needs them.")
+    ] = None,
+    outline: Annotated[list[Path] | None, typer.Option(help="GeoJSON to draw over the map; repeatable.")] = None,
+    at: Annotated[str | None, typer.Option(help="A run: start here, such as 2024-01-15T08:00; the last time.")] = None,
+    steps: Annotated[int | None, typer.Option(help="A run: leads to forecast; 0 reconstructs.")] = None,
+    members: Annotated[int, typer.Option(help="A run: of the ensemble.")] = 100,
+    seed: Annotated[int, typer.Option(help="A run: same seed, same members.")] = 0,
+    export: Annotated[Path | None, typer.Option(help="Write one self-contained .html file instead of serving.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To serve on; 0 takes any that is free.")] = 0,
+    host: Annotated[
+        str, typer.Option(help="Address to serve on; others can reach it if it is not this one.")
+    ] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    columns: reading.ColumnsOption = None,
+    timezone: reading.TimezoneOption = None,
+    date_format: reading.DatesOption = None,
+    units: reading.UnitsOption = None,
+    drop_above: reading.DropAboveOption = None,
+    json: show.JsonOption = False,
+) -> None:
+    """Show maps on a page of your own machine, and answer for any place or area that is clicked there."""
+    if len(files) > 2:
+        raise SolidError(f"{len(files)} files; a page shows one, or two beside each other")
+    options: dict[str, Any] = {
+        "columns": reading.parse_columns(columns),
+        "timezone": timezone,
+        "dates": date_format,
+        "units": units,
+        "drop_above": drop_above,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+
+    def say(words: str) -> None:
+        show.line("reading", words, json)
+
+    shown, draws, zone = [], [], timezone or "UTC"
+    for path in files:
+        if (path / RUN).exists():
+            run = load(path)
+            zone = timezone or run.zone
+            frames = run.read(_needed(readings, path), say=say, **given)
+            draws.append(drawing(run, frames, at, steps, members, seed))
+            names = named_places(_needed(readings, path), run.grid, **{**run.reading, **given})
+            shown.append(Shown(draws[-1](frames), path.name, Sensors(frames, names)))
+        else:
+            maps = open_maps(path)
+            shown.append(Shown(maps, path.name, sensors_of(maps, readings, say, **given) if readings else None))
+    draw = draws[0] if draws and (files[0] / RUN).exists() else None
+    exhibition = Exhibition(shown, outline_of(outline or []), draw, zone)
+    if export is not None:
+        kept = write_page(exhibition, export)
+        size = export.stat().st_size
+        if json:
+            show.as_json({"page": str(export), "bytes": size, "members": kept})
+        show.line("page", f"{export}   {size / 1e6:.1f} MB, {kept} members of each map", json)
+        return
+    ready, hosts = bind(host, port)
+    token = secrets.token_urlsafe(16)
+    address = f"http://{host}:{ready.getsockname()[1]}/{token}/"
+    if json:
+        show.as_json({"address": address})
+    show.line("page", f"{address}   Ctrl+C ends it", json)
+    if browser:
+        webbrowser.open(address)
+    try:
+        serve(exhibition, ready, token, hosts)
+    except KeyboardInterrupt:
+        show.line("page", "closed", json)
+
+
+def _needed(readings: list[Path] | None, run: Path) -> list[Path]:
+    if not readings:
+        raise SolidError(f"{run} is a run, which draws maps of readings; give some with --readings")
+    return readings
+
+
+def drawing(run: Run, frames: xr.Dataset, at: str | None, steps: int | None, members: int, seed: int) -> Draw:
+    """How the run makes maps of frames: always of the same start, as many leads and the same seed."""
+    filled = frames[run.variables[0]].notnull().any(run.grid.axes).values
+    last = frames["time"].values[np.flatnonzero(filled)[-1:]]
+    when = last if at is None else np.array([instant(at, run.zone)])
+    known = run.info["data"]["leads"]
+    ahead = (STEPS if 1 in known else 0) if steps is None else steps
+
+    def draw(frames: xr.Dataset) -> xr.Dataset:
+        if ahead == 0:
+            return run.reconstruct(frames, at=when, members=members, seed=seed)
+        return run.forecast(frames, at=when, members=members, seed=seed, steps=ahead)
+
+    return draw

@@ -1,0 +1,138 @@
+// What lies over the cells of a map: outlines, sensors with their names, and the marks of what is being asked.
+
+import { colourOf, fitting, FONT, stepOf } from "./pens.js";
+
+export function drawMarks(panel, context, ink) {
+  outlines(panel, context, ink);
+  dots(panel, context, ink);
+  if (panel.scene.names) names(panel, context, ink);
+  questions(panel, context, ink);
+}
+
+function trace(panel, context, line) {
+  line.forEach(([x, y], k) => (k ? context.lineTo(...panel.pixel(y, x)) : context.moveTo(...panel.pixel(y, x))));
+}
+
+function outlines(panel, context, ink) {
+  context.lineJoin = "round";
+  for (const [style, width] of [[ink.halo, 3.5], [ink.ink, 1.3]]) {
+    context.strokeStyle = style;
+    context.lineWidth = width;
+    context.beginPath();
+    for (const line of panel.scene.outline) trace(panel, context, line);
+    context.stroke();
+  }
+}
+
+function radiusOf(dots) {
+  return dots.length > 400 ? 2.5 : dots.length > 120 ? 3.5 : 4.5;
+}
+
+// A disc was read at the start, a square at the time of the map; with a field both have the colour of their reading.
+function dots(panel, context) {
+  const { dots, scale } = panel.scene;
+  for (const dot of dots) {
+    const [px, py] = panel.pixel(dot.y, dot.x);
+    const known = dot.value !== null && scale.field;
+    const radius = known ? radiusOf(dots) : Math.min(radiusOf(dots), 2);
+    context.beginPath();
+    if (dot.later && known) context.rect(px - radius, py - radius, 2 * radius, 2 * radius);
+    else context.arc(px, py, radius, 0, 7);
+    context.lineWidth = known ? 4 : 2;
+    context.strokeStyle = "#fff";
+    context.stroke();
+    context.fillStyle = known ? colourOf(scale, dot.value) : "#111";
+    context.fill();
+    if (!known) continue;
+    context.lineWidth = 1.2;
+    context.strokeStyle = "#111";
+    context.stroke();
+  }
+}
+
+// Names beside their dots, as many as fit: none covers another or a dot.
+function names(panel, context, ink) {
+  const radius = radiusOf(panel.scene.dots);
+  const taken = panel.scene.dots.map((dot) => around(panel.pixel(dot.y, dot.x), radius));
+  context.font = `12px ${FONT}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  const { left, size } = panel.plot;
+  for (const dot of panel.scene.dots) {
+    if (!dot.name) continue;
+    const text = fitting(context, dot.name, 150);
+    const width = context.measureText(text).width;
+    const [px, py] = panel.pixel(dot.y, dot.x);
+    for (const x of [px + radius + 4, px - radius - 4 - width]) {
+      const box = [x - 2, py - 8, x + width + 2, py + 8];
+      if (x < left || x + width > left + size.width || taken.some((other) => meet(box, other))) continue;
+      taken.push(box);
+      context.lineWidth = 3.5;
+      context.strokeStyle = ink.halo;
+      context.strokeText(text, x, py);
+      context.fillStyle = ink.ink;
+      context.fillText(text, x, py);
+      break;
+    }
+  }
+}
+
+function questions(panel, context, ink) {
+  const { place, ring, draft, imagined, cursor } = panel.scene.marks;
+  const stroke = (style, width, dash = []) => {
+    context.setLineDash(dash);
+    context.strokeStyle = style;
+    context.lineWidth = width;
+    context.stroke();
+    context.setLineDash([]);
+  };
+  for (const line of [ring, draft]) {
+    if (!line || line.length < 1) continue;
+    context.beginPath();
+    trace(panel, context, line);
+    if (line === ring) context.closePath();
+    stroke("#fff", 4.5);
+    stroke("#111", 2, line === draft ? [5, 4] : []);
+  }
+  if (place) {
+    const [px, py] = panel.pixel(...place);
+    context.beginPath();
+    for (const [a, b] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+      context.moveTo(px + 5 * a, py + 5 * b);
+      context.lineTo(px + 14 * a, py + 14 * b);
+    }
+    context.moveTo(px + 8, py);
+    context.arc(px, py, 8, 0, 7);
+    stroke("#fff", 4.5);
+    stroke("#111", 2);
+  }
+  for (const one of imagined) {
+    const [px, py] = panel.pixel(one.y, one.x);
+    context.beginPath();
+    context.moveTo(px, py - 9);
+    for (const [a, b] of [[9, 0], [0, 9], [-9, 0]]) context.lineTo(px + a, py + b);
+    context.closePath();
+    context.fillStyle = ink.accent;
+    stroke("#fff", 5);
+    context.fill();
+    stroke("#111", 1.5);
+  }
+  if (cursor) {
+    const { file } = panel.scene;
+    const [dy, dx] = [stepOf(file.y) / 2, stepOf(file.x) / 2];
+    const [x0, y0] = panel.pixel(file.y[cursor[0]] + dy, file.x[cursor[1]] - dx);
+    const [x1, y1] = panel.pixel(file.y[cursor[0]] - dy, file.x[cursor[1]] + dx);
+    context.beginPath();
+    context.rect(x0, y0, x1 - x0, y1 - y0);
+    stroke("#fff", 4);
+    stroke("#111", 2);
+  }
+}
+
+function around([x, y], radius) {
+  return [x - radius, y - radius, x + radius, y + radius];
+}
+
+function meet(a, b) {
+  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+}
