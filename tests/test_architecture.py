@@ -28,7 +28,7 @@ LAYERS = [
     ["prediction"],
     ["quality"],
     ["plot"],
-    ["report"],
+    ["report", "view"],
     [*FRONT_DOOR, "experiments"],
     ["cli"],
 ]

@@ -32,6 +32,7 @@ def to_dataset(
     lead_time: np.ndarray,  # (L,) in the units of init_time, or timedeltas where it holds instants
     examples: Mapping[str, np.ndarray] | None = None,  # (N,) columns that say where a query came from
     attributes: Mapping[str, Any] | None = None,
+    given: np.ndarray | None = None,  # (N, C, H, W) readings where observed, in the units of the maps
 ) -> xr.Dataset:
     y, x = grid.axes
     fields = ("init_time", "lead_time", y, x)
@@ -48,6 +49,9 @@ def to_dataset(
         )
         for q, values in summary.quantiles.items():
             data[f"{name}_q{100 * q:02.0f}"] = (fields, values[:, :, c], about | {"quantile": q})
+        if given is not None:
+            read = np.where(observed[:, c], given[:, c], np.nan).astype(np.float32)
+            data[f"{name}_given"] = (("init_time", y, x), read, about | {"long_name": f"reading of {name} given"})
     distance = distances_to_sensor(observed, grid.spacing, grid.periodic)
     place = ("init_time", y, x)
     data["distance_to_sensor"] = (place, distance.astype(np.float32), {"units": grid.units})

@@ -96,6 +96,7 @@ def predict(
         lead_time,
         examples,
         attributes,
+        source.values.numpy(),
     )
 
 

@@ -103,3 +103,11 @@ def _spans(rows: Rows) -> pd.DataFrame:
     columns = {"name": rows.sensor, "south": rows.y, "north": rows.y, "west": rows.x, "east": rows.x}
     how = {"south": "min", "north": "max", "west": "min", "east": "max"}
     return pd.DataFrame(columns).dropna().groupby("name", as_index=False).agg(how)
+
+
+def cell_of(field: xr.Dataset, y: float, x: float) -> tuple[int, int]:
+    """Row and column of the cell that a place lies in, or is nearest to."""
+    row, column = (
+        int(np.abs(field[axis].values - at).argmin()) for axis, at in zip(axes_of(field), (y, x), strict=True)
+    )
+    return row, column

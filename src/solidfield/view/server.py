@@ -19,6 +19,7 @@ from typing import Any
 
 from ..errors import SolidError
 from .colours import colour_scales
+from .sensors import cell_of
 from .shown import Shown, plain_request
 from .try_sensors import Draw, change, with_readings
 
@@ -75,8 +76,10 @@ class Exhibition:
         again = Shown(maps, "with imagined sensors", first.sensors)
         number = len(self.about["files"])
         self.shown[number:] = [again]
-        widths = [one.frame(variable, "std", s, int(request["lead"])) for one, s in ((first, start), (again, 0))]
-        return {"number": number, "about": again.about, "spread": change(*widths)}
+        lead = int(request["lead"])
+        before, after = first.frame(variable, "std", start, lead), again.frame(variable, "std", 0, lead)
+        last = request["sensors"][-1]
+        return {"number": number, "about": again.about} | change(before, after, cell_of(maps, last["y"], last["x"]))
 
 
 def page_files() -> dict[str, bytes]:
@@ -172,14 +175,14 @@ class Guard:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        _, token, *rest = [*scope["path"].split("/", 2), "", ""][:3]
+        _, token, *rest = scope["path"].split("/", 2)
         status = 0
         if headers.get(b"host") not in self.hosts or headers.get(b"origin") not in (
             None,
             *(f"http://{host}" for host in self.hosts),
         ):
             status = 403
-        elif not secrets.compare_digest(token.encode(), self.token.encode()):
+        elif not rest or not secrets.compare_digest(token.encode(), self.token.encode()):
             status = 404
         elif _too_long(headers.get(b"content-length", "0")):
             status = 413

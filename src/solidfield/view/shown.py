@@ -25,7 +25,7 @@ from ..errors import SolidError
 from ..prediction.ask import QUANTILES, area_mean, at, exceedance
 from ..readings.areas import area_weights
 from ..readings.axes import axes_of
-from .sensors import Sensors
+from .sensors import Sensors, cell_of
 
 BLOCK = 4_000_000  # values of members that are held at once
 STRETCH = 32  # times of a chart that one request may ask for
@@ -181,7 +181,7 @@ class Shown:
         self, variable: str, y: float, x: float, start: int, first: int, above: float | None = None
     ) -> dict[str, Any]:
         """The law at a place for a stretch of times, and what was read in its cell."""
-        row, column = (int(np.abs(self.maps[a].values - v).argmin()) for a, v in ((self.y, y), (self.x, x)))
+        row, column = cell_of(self.maps, y, x)
         near = {self.y: slice(max(row - 1, 0), row + 2), self.x: slice(max(column - 1, 0), column + 2)}
         maps = self._stretch(variable, start, first).isel(near)
         law = at(maps, y, x).isel(point=0) if self.members else maps.sel({self.y: y, self.x: x}, method="nearest")

@@ -7,13 +7,14 @@ same seed, so that what differs between the two ensembles is the readings alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import xarray as xr
 
 from ..errors import SolidError
 from ..readings.axes import axes_of
+from .sensors import cell_of
 
 MOST = 20  # imagined sensors at once
 
@@ -37,12 +38,14 @@ def with_readings(
     for one in imagined:
         if not all(np.isfinite(one[name]) for name in ("y", "x", "value")):
             raise SolidError("an imagined sensor needs a place and a value")
-        row, column = (int(np.abs(field[axis].values - one[name]).argmin()) for axis, name in ((y, "y"), (x, "x")))
-        field.values[rows[0], row, column] = one["value"]
+        field.values[(rows[0], *cell_of(frames, one["y"], one["x"]))] = one["value"]
     return frames.assign({variable: field})
 
 
-def change(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:  # (H, W) spreads
-    """How much narrower the map became, over all cells."""
+def change(before: np.ndarray, after: np.ndarray, cell: tuple[int, int]) -> dict[str, list[float]]:  # (H, W) spreads
+    """How wide the map was and is: in the cell of a sensor, and over all cells."""
     known = np.isfinite(before) & np.isfinite(after)
-    return {"before": float(before[known].mean()), "after": float(after[known].mean())}
+    return {
+        "there": [float(before[cell]), float(after[cell])],
+        "all": [float(before[known].mean()), float(after[known].mean())],
+    }

@@ -16,6 +16,7 @@ export function imagine(index, place, done) {
   const one = { y: place[0], x: place[1], value: index < 0 ? guess(place) : state.imagined[index].value };
   const imagined = index < 0 ? [...state.imagined, one] : state.imagined.map((other, k) => (k === index ? one : other));
   page.mode = "ask";
+  say("readout", "");
   if (done) {
     by("imagine-value").value = one.value;
     return drawImagined(imagined);
@@ -34,6 +35,12 @@ function guess(place) {
   return Number((Number.isFinite(here) ? here : (low + high) / 2).toPrecision(3));
 }
 
+function changed(what, [before, after]) {
+  const less = Math.round(100 * (1 - after / before));
+  const words = less >= 0 ? `${less} % less` : `${-less} % more`;
+  return `${what}: ${number(before)} without, ${withUnits(after, variableA().units)} with it (${words}).`;
+}
+
 export async function drawImagined(imagined) {
   const { state, about } = page;
   if (!imagined.length) {
@@ -47,10 +54,7 @@ export async function drawImagined(imagined) {
     const { variable, start, lead } = state;
     const answer = await page.source.imagine({ variable, start, lead, sensors: imagined });
     about.files[answer.number] = answer.about;
-    const { before, after } = answer.spread;
-    const less = Math.round(100 * (1 - after / before));
-    const words = less >= 0 ? `${less} % less` : `${-less} % more`;
-    say("imagine-words", `Mean spread of the map: ${number(before)} without, ${withUnits(after, variableA().units)} with (${words}). The second map is with.`);
+    say("imagine-words", `${changed("Spread there", answer.there)} ${changed("Mean spread of the map", answer.all)} The second map is with it.`);
     fillFiles();
     return page.change({ imagined, second: state.second || state.layer, fileB: answer.number });
   } catch (error) {

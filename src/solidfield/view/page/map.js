@@ -60,7 +60,7 @@ export class MapPanel {
     const west = file.x[0] - dx / 2;
     const [high, wide] = [dy * file.y.length, dx * file.x.length];
     const stretch = file.geographic ? Math.max(Math.cos(((south + high / 2) * Math.PI) / 180), 0.01) : 1;
-    const margin = { left: 58, right: 74, top: 46, bottom: 48 };
+    const margin = { left: 64, right: 74, top: 46, bottom: 48 };
     const room = Math.max(width - margin.left - margin.right, 80);
     const most = Math.max(Math.min(window.innerHeight - 330, 760), 300);
     const pixels = Math.min(room / (wide * stretch), most / high); // to a unit along y
