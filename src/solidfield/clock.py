@@ -25,6 +25,9 @@ EPOCH = "1970-01-01T00:00:00Z"  # what stores call their zero of time
 QUARTER = 900 * 10**9  # ns: offsets of time zones are multiples of it
 SECONDS = {"s": 1, "sec": 1, "min": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
+SHORTEST, LONGEST = 1e-3, 9.2e9  # seconds that a time step may last: a millisecond to 290 years
+FIRST, LAST = np.datetime64("1678-01-01"), np.datetime64("2262-01-01")  # 64 bits count nanoseconds no further
+YEARS = "outside the years 1678 to 2261, which are all that times can count"
 
 
 def zone(name: str) -> tzinfo:
@@ -39,6 +42,8 @@ def zone(name: str) -> tzinfo:
     if offset:
         sign, hours, minutes = offset.groups()
         ahead = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        if ahead >= timedelta(days=1):
+            raise SolidError(f"no time zone is '{name}' from UTC; give an offset such as +05:30")
         return timezone(-ahead if sign == "-" else ahead)
     try:
         return ZoneInfo(name)
@@ -62,8 +67,23 @@ def instant(text: Any, name: str = "UTC") -> np.datetime64:
     if stamp is pd.NaT:
         raise SolidError("a time is missing; write it as 2024-01-15T08:00")
     if stamp.tzinfo is None:
-        stamp = stamp.tz_localize(zone(name))
-    return np.datetime64(stamp.tz_convert("UTC").tz_localize(None).as_unit("ns").to_datetime64())
+        stamp = stamp.tz_localize(zone(name), ambiguous="NaT", nonexistent="NaT")
+    if stamp is pd.NaT:
+        raise SolidError(f"'{text}' does not exist or occurs twice in {name}; write its offset, as in 08:00+01:00")
+    found = to_ns(np.atleast_1d(stamp.tz_convert("UTC").tz_localize(None).to_datetime64()))[0]
+    if np.isnat(found):
+        raise SolidError(f"'{text}' lies {YEARS}; check the year")
+    return found
+
+
+def to_ns(times: np.ndarray) -> np.ndarray:  # (...) datetime64 of any unit -> datetime64[ns]
+    """In nanoseconds; NaT where these cannot count so far, and numpy would wrap into another century.
+
+    >>> to_ns(np.array(["2024-01-15", "1500-01-01"], "M8[s]"))
+    array(['2024-01-15T00:00:00.000000000',                           'NaT'],
+          dtype='datetime64[ns]')
+    """
+    return np.where((times >= FIRST) & (times < LAST), times, np.datetime64("NaT")).astype("datetime64[ns]")
 
 
 def to_seconds(times: np.ndarray) -> np.ndarray:  # (...) datetime64 -> float64 since 1970
@@ -85,7 +105,7 @@ def span(text: Any) -> float:  # seconds
         length = float(text)
     else:
         length = float(found[1] or 1) * SECONDS[found[2]] if found else 0.0
-    if not length > 0:
+    if not SHORTEST <= length < LONGEST:
         raise SolidError(f"'{text}' is not a length of time; give a time step such as 30min, 1h or 1d")
     return length
 

@@ -23,13 +23,13 @@ from .engine import Progress
 from .errors import SolidError
 from .forecast import Forecaster
 from .keys import key
-from .models import build, model_class
+from .models import build, check_options, model_class
 from .models.solid_set import SolidSet
 from .pairs.choices import choose_pairing, decide_holdout
 from .pairs.covariates import Covariates
 from .pairs.frames import as_frames, frame_pairs
 from .pairs.holdout import Holdout
-from .pairs.scaling import Scaling
+from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.intake import Readings, Say, read_frames, tell
 from .run import Run, load
@@ -160,6 +160,7 @@ def fit(
     asked = {"files": _files(readings), **reading, **pairing, **plain}
     made = store is not None
     config = _config(preset, settings, minutes, steps, model, seed, of_readings=not made)
+    _check_choices(config, transform, offset, leads, holdout)
     if store is not None:
         useless = [name for name, value in asked.items() if value]
         if useless:
@@ -214,6 +215,23 @@ def fit(
         reading=None if made else asked,
     )
     return load(out)
+
+
+def _check_choices(
+    config: Config,
+    transform: str | None,
+    offset: float | None,
+    leads: Sequence[int] | None,
+    holdout: Holdout | Mapping[str, Any] | None,
+) -> None:
+    """What can be known to be wrong before a file is read and a folder made."""
+    check_transform(transform or "none", offset or 0.0)
+    if min(leads or (0,)) < 0:
+        raise SolidError(f"leads {tuple(leads or ())} must be whole numbers from 0")
+    if isinstance(holdout, Mapping):
+        Holdout(**holdout)
+    if config.model.name != SolidSet.name:
+        check_options(config.model.name, config.model.options)
 
 
 def _refuse_pairing(

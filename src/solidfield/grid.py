@@ -16,6 +16,7 @@ from .errors import SolidError
 
 DEGREE = 111.19508  # km: a degree of latitude on a sphere of 6371.0088 km
 EDGE = 1e-9  # of a cell: a coordinate this close below an edge was meant to lie on it
+COUNTED = 2.0**52  # beyond it a float64 no longer tells a cell from the next
 
 Bounds = tuple[float, float, float, float]  # south, west, north, east
 
@@ -63,8 +64,8 @@ class Grid:
     def __post_init__(self) -> None:
         if min(self.shape) < 1:
             raise SolidError(f"grid shape {self.shape} has an empty axis; both must be at least 1")
-        if min(self.spacing) <= 0:
-            raise SolidError(f"grid spacing {self.spacing} must be positive along both axes")
+        if not all(0 < step < np.inf for step in self.spacing) or not np.isfinite(self.origin).all():
+            raise SolidError(f"grid spacing {self.spacing} must be positive along both axes, and its origin finite")
         if self.domain is not None and self.domain.shape != self.shape:
             raise SolidError(f"domain mask has shape {self.domain.shape}, the grid {self.shape}; make them equal")
 
@@ -106,10 +107,12 @@ class Grid:
         (array([0, 2]), array([-1,  1]))
         """
         row, column = (
-            np.floor((at - origin) / spacing + 0.5 + EDGE).astype(np.int64)
+            np.floor((at - origin) / spacing + 0.5 + EDGE)
             for at, origin, spacing in zip((y, x), self.origin, self.spacing, strict=True)
         )
-        return row, column
+        if max(np.abs(row).max(initial=0), np.abs(column).max(initial=0)) > COUNTED:
+            raise SolidError(f"cells of {self.spacing} are too small to be counted so far from zero; take larger ones")
+        return row.astype(np.int64), column.astype(np.int64)
 
     def part(self, first: tuple[int, int], shape: tuple[int, int]) -> Grid:
         """So many cells of the same size from cell `first` on, inside this grid or beyond it."""

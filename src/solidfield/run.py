@@ -21,6 +21,7 @@ from .errors import SolidError
 from .models.solid_set import SolidSet
 from .pairs.store import PairStore, open_pairs
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
+from .prediction.ensemble import DRAWN, check_memory
 from .prediction.predict import predict
 from .prediction.sets import fill_record, set_maps
 from .readings.intake import Say
@@ -335,6 +336,10 @@ class Run(RunRecord):
         SolidError
             If the folder `out` holds something, or there are no pairs to judge by.
         """
+        for name, number, least in (("members", members, 2), ("scenes", scenes, 1), ("steps", steps, 1)):
+            if number is not None and number < least:
+                raise SolidError(f"{name} is {number}; an evaluation needs at least {least}")
+        check_memory(members, 1, (steps, len(self.variables), *self.grid.shape), DRAWN)
         from . import report  # with its figures, which prediction does without
 
         if out is not None:
@@ -385,6 +390,8 @@ class Run(RunRecord):
                 )
             kept = {name: value for name, value in options.items() if name in SET_OPTIONS}
             leads = [0] if lead == 0 else list(range(1, steps + 1))
+            shape = (len(leads), len(self.variables), *self.grid.shape)
+            check_memory(options.get("members", 100), len(rows), shape, options.get("max_memory", DRAWN))
             return set_maps(self, given, rows, times, leads, past_only=past_only, notes=notes, **kept)
         source, later = query(self, given, rows, lead, steps, dynamic)
         return predict(self, source, times[rows], steps=steps, later=later, notes=notes, **options)

@@ -36,6 +36,7 @@ def answers(
             "units": maps[name].attrs.get("units", ""),
             "rows": _rows(found, name, above),
         }
+        | ({"covered": found.attrs["covered"]} if found.attrs.get("covered", 1) < 1 else {})
         for where, found in asked
         for name in variables_of(maps)
     ]
@@ -57,6 +58,10 @@ def print_answers(entries: Sequence[dict[str, Any]], timezone: str | None) -> No
         what = f"{entry['variable']} [{entry['units']}]" if entry["units"] else entry["variable"]
         header = (f"{what} at {entry['where']}", "mean", "5 %", "95 %", *(f"above {u}" for u in above))
         print()
+        if "covered" in entry:
+            show.line(
+                "note", f"{100 * entry['covered']:.0f} % of {entry['where']} lies on the map; this is its mean there"
+            )
         show.table(
             header,
             [

@@ -86,6 +86,9 @@ def predict(
         )
     if out is not None:
         check_ending(out)
+    if not pairs:
+        _only_pairs(recalibrate=recalibrate, scenes=scenes)
+        _check_lead(lead, steps, assimilate, at, since)
     places = [parse_place(text) for text in where or ()]
     drawing: dict[str, Any] = {
         "members": config.members,
@@ -135,12 +138,31 @@ def predict(
         scenes_drawn = maps.sizes["init_time"]
         show.as_json(
             {"out": str(out) if out else None, "scenes": scenes_drawn, "members": config.members, "leaks": opened.leaks}
+            | ({"notes": maps.attrs["notes"]} if maps.attrs.get("notes") else {})
             | ({"answers": [_plain(entry) for entry in found]} if found else {})
         )
         return
     print_answers(found, zone)
     if out is not None:
         show.line("maps", f"{out}{'   (oracle: leaks dense truth)' if opened.leaks else ''}")
+
+
+def _only_pairs(**options: Any) -> None:
+    for name, value in options.items():
+        if value:
+            raise SolidError(f"--{name} is for examples of a pair store and does nothing for readings; leave it out")
+
+
+def _check_lead(lead: int | None, steps: int | None, assimilate: bool, at: list[str] | None, since: str | None) -> None:
+    """What readings can be asked; anything else would be answered as something else."""
+    if lead not in (None, 0, 1):
+        raise SolidError(f"--lead {lead} is not for readings: --lead 1 --steps {lead} goes so far, step by step")
+    if lead == 0 and (steps or 1) > 1:
+        raise SolidError(f"--lead 0 is the time of the readings and has no --steps {steps}; leave one of them out")
+    if assimilate and (lead == 0 or len(at or ()) > 1):
+        raise SolidError("--assimilate goes forward to one time; leave out --lead 0 and all --at but one")
+    if since and not assimilate:
+        raise SolidError("--since says where assimilation starts; add --assimilate or leave it out")
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -76,7 +77,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def as_json(values: dict[str, Any]) -> None:
-    print(json.dumps(values, indent=2, default=float))
+    print(json.dumps(_finite(json.loads(json.dumps(values, default=float))), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: a number that is none is null."""
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def command() -> str:

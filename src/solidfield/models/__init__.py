@@ -7,6 +7,7 @@ options, anything else given overrides them, and an unknown option is an error t
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import SolidError
@@ -83,8 +84,13 @@ def build(name: str, spec: Spec, options: dict[str, Any] | None = None) -> Forec
     >>> build("unet", Spec(Grid((16, 16))), {"size": "smoke", "mask_channel": True}).label()
     'unet, mask channel on'
     """
-    model = model_class(name)
-    chosen = dict(options or {})
+    model, size, chosen = check_options(name, options or {})
+    return model(spec, **(model.SIZES[size] | chosen))
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> tuple[type[Forecaster], str, dict[str, Any]]:
+    """The class of a model, its size and its other options; what it does not know is an error."""
+    model, chosen = model_class(name), dict(options)
     size = chosen.pop("size", "laptop")
     if size not in model.SIZES:
         raise SolidError(f"model '{name}' has no size '{size}'; choose one of {', '.join(model.SIZES)}")
@@ -92,4 +98,4 @@ def build(name: str, spec: Spec, options: dict[str, Any] | None = None) -> Forec
     for option in chosen:
         if option not in known:
             raise SolidError(f"model '{name}' has no option '{option}'; it knows size, {', '.join(known)}")
-    return model(spec, **(model.SIZES[size] | chosen))
+    return model, size, chosen

@@ -25,10 +25,10 @@ from ..clock import local, zone
 from ..errors import SolidError
 from ..fields import Target
 from ..grid import Grid
-from ..readings.axes import on_grid, upright
+from ..readings.axes import frame_times, on_grid, upright
 from .scaling import Scaling
 
-CALENDAR = {"hour": ("hour", 24.0), "weekday": ("dayofweek", 7.0), "season": ("dayofyear", 365.25)}
+CALENDAR = {"hour": ("hour", 24.0), "weekday": ("dayofweek", 7.0), "season": ("day_of_year", 365.25)}
 SLACK = 1.0  # seconds by which an age may exceed the window: what a float32 weight loses of it
 
 
@@ -185,8 +185,8 @@ def _at(fields: xr.Dataset | None, name: str, grid: Grid, times: np.ndarray) -> 
     if fields is None or name not in fields or "time" not in fields[name].dims:
         raise SolidError(f"no changing field '{name}' with a time axis was given; give it as (time, y, x)")
     field = upright(fields[name].sortby("time"))
-    known = field["time"].values.astype("datetime64[ns]")
-    row = np.searchsorted(known, times.astype("datetime64[ns]"), side="right") - 1
+    known = frame_times(field)
+    row = np.searchsorted(known, times, side="right") - 1
     if row.min() < 0:
         raise SolidError(f"'{name}' begins at {known[0]}, after the first time {times.min()} it is needed for")
     needed, where = np.unique(row, return_inverse=True)

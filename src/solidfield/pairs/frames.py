@@ -24,11 +24,14 @@ from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
-from ..readings.axes import axes_of, grid_of, upright
+from ..readings.axes import axes_of, frame_times, grid_of, real, upright
+from ..readings.columns import is_taken
+from ..readings.records import FORMAT
+from ..readings.size import refuse_wild, usual_size
 from .channels import Channels
 from .covariates import Covariates, Past, Recipe, fit_recipe
 from .holdout import RANK, Holdout
-from .scaling import TRANSFORMS, Scaling, transformed
+from .scaling import Scaling, check_transform, transformed
 from .store import Example, PairStore, write_pairs
 
 PARTS = ("_count", "_spread", "_std", "_error")  # what a gridded variable may carry beside itself
@@ -78,14 +81,15 @@ def as_frames(
     for name in names:
         if name not in dataset:
             raise SolidError(f"no variable '{name}' in the frames; they hold {', '.join(map(str, dataset.data_vars))}")
+        if is_taken(name, names):
+            raise SolidError(f"maps hold something else under the name '{name}'; give this variable another one")
     fields = [upright(dataset[name].transpose("time", ...)).sortby("time") for name in names]
     domain = upright(dataset["domain"]).values.astype(bool) if "domain" in dataset else None
-    values = np.stack([field.values.astype(np.float32) for field in fields], axis=1)
-    if np.isinf(values).any():
-        raise SolidError("the frames hold an infinite value; a cell that was not observed is NaN")
+    values = np.stack([real(field.values, "the frames") for field in fields], axis=1)
     if domain is not None:
         values = np.where(domain, values, np.float32(np.nan))
-    times = fields[0]["time"].values.astype("datetime64[ns]")
+    refuse_wild(values, names, [usual_size(values[:, c]) for c in range(len(names))], "the usual reading")
+    times = frame_times(fields[0])
     if len(np.unique(times)) < len(times):
         raise SolidError("two frames have the same time; average or drop one of them")
     attributes = dataset.attrs
@@ -105,6 +109,8 @@ def as_frames(
 def _variables(dataset: xr.Dataset) -> list[str]:
     axes = {"time", *axes_of(dataset)}
     names = [str(name) for name, field in dataset.data_vars.items() if set(field.dims) == axes]
+    if dataset.attrs.get("format") == FORMAT and "variables" in dataset.attrs:
+        names = [name for name in names if name in str(dataset.attrs["variables"]).split()]
     found = [name for name in names if not any(name == other + part for other in names for part in PARTS)]
     if not found:
         raise SolidError("the frames hold no variable on (time, y, x); name one, or grid the readings first")
@@ -232,8 +238,7 @@ def _scaling(
     """Statistics of the training readings, each once; every reading must have a transform, whatever its split."""
     mean, std, physical = [], [], []
     for c, name in enumerate(frames.variables):
-        if transforms[c] not in TRANSFORMS:
-            raise SolidError(f"unknown transform '{transforms[c]}' of '{name}'; choose one of {', '.join(TRANSFORMS)}")
+        check_transform(transforms[c], offsets[c], f"'{name}'")
         values = frames.values[:, c][seen[:, c]].astype(np.float64)
         changed = transformed(values, np.full(len(values), c), transforms, offsets, frames.variables)
         of_training = training[:, c][seen[:, c]]

@@ -176,6 +176,14 @@ class Scaling:
         return torch.tensor(statistics, dtype=like.dtype, device=like.device).reshape(-1, 1, 1)
 
 
+def check_transform(transform: str, offset: float, name: str = "the readings") -> None:
+    """Refuse what is no transform, before anything is read for it."""
+    if transform not in TRANSFORMS:
+        raise SolidError(f"unknown transform '{transform}' of {name}; choose one of {', '.join(TRANSFORMS)}")
+    if not math.isfinite(offset):
+        raise SolidError(f"the offset {offset} of {name} is no number to add; give one such as 1")
+
+
 def transformed(
     values: np.ndarray,  # (n,) float64
     channel: np.ndarray,  # (n,) which variable each is of

@@ -19,7 +19,8 @@ import numpy as np
 import xarray as xr
 
 from ..errors import SolidError
-from ..readings.areas import area_weights
+from ..grid import Bounds
+from ..readings.areas import area_weights, share_within
 from ..readings.axes import axes_of
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -170,7 +171,8 @@ def area_mean(
     Returns
     -------
     Dataset
-        Each variable on (member, init_time, lead_time), with `_mean`, `_std` and quantiles; `cells` counts the cells.
+        Each variable on (member, init_time, lead_time), with `_mean`, `_std` and quantiles; `cells` counts the cells,
+        and `covered` is the share of the area that lies on the map.
 
     Raises
     ------
@@ -186,7 +188,12 @@ def area_mean(
     [0.5, 4.5]
     """
     y, x = axes_of(maps)
-    inside = area if isinstance(area, np.ndarray) else area_weights(area, maps[y].values, maps[x].values)
+    covered = 1.0
+    if isinstance(area, np.ndarray):
+        inside = area
+    else:
+        inside = area_weights(area, maps[y].values, maps[x].values)
+        covered = share_within(area, _edges(maps[y].values, maps[x].values))
     if inside.shape != (maps.sizes[y], maps.sizes[x]):
         raise SolidError(f"area weights have shape {inside.shape}, the maps {(maps.sizes[y], maps.sizes[x])}; as one")
     weights = np.asarray(inside, dtype=np.float64)
@@ -206,7 +213,13 @@ def area_mean(
         for name in variables_of(maps)
     }
     answer = summarised(xr.Dataset(answers, _times(maps), maps.attrs), quantiles)
-    return answer.assign_attrs(cells=int(here.sum()))
+    return answer.assign_attrs(cells=int(here.sum()), covered=covered)
+
+
+def _edges(lat: np.ndarray, lon: np.ndarray) -> Bounds:
+    """Of the map: half a cell beyond its centres, and a hair, for edges that are the same."""
+    (dy, dx) = (0.5001 * (axis[1] - axis[0]) if len(axis) > 1 else np.inf for axis in (lat, lon))
+    return float(lat[0] - dy), float(lon[0] - dx), float(lat[-1] + dy), float(lon[-1] + dx)
 
 
 def _times(maps: xr.Dataset) -> dict[str, Any]:

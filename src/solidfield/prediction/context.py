@@ -22,8 +22,10 @@ from ..pairs.channels import assemble
 from ..pairs.covariates import Past, Recipe
 from ..pairs.frames import Frames, as_frames
 from ..pairs.store import PairStore
+from ..readings.axes import real
 from ..readings.intake import Readings, Say, frames_already, read_frames, tell
 from ..readings.layout import Layout
+from ..readings.size import refuse_wild
 from ..training.record import RunRecord
 
 FramesLike: TypeAlias = Readings | np.ndarray
@@ -42,13 +44,15 @@ def frames_for(
     if isinstance(frames, xr.Dataset) or _has_instants(frames):
         given = as_frames(frames, run.variables if isinstance(frames, xr.Dataset) else None, run.step)
         _check_grid(given, run)
+        _check_step(frames, given, run)
+        _check_size(given.values, run)
         return replace(given, values=np.where(run.grid.inside, given.values, np.float32(np.nan))), given.times, notes
     if run.recipe is not None and run.recipe.needs_time:
         raise SolidError(
             f"the run {run.path} knows the calendar or the past, so its frames need times; give an xarray object "
             "with a 'time' coordinate"
         )
-    values = np.asarray(frames, dtype=np.float32)
+    values = real(frames.values if isinstance(frames, xr.DataArray) else frames, "the frames")
     channels, shape = len(run.variables), run.grid.shape
     if values.ndim == 2:
         values = values[None]
@@ -59,6 +63,7 @@ def frames_for(
             f"frames have shape {values.shape}; the run expects (time, {channels}, {shape[0]}, {shape[1]}), "
             f"the axis of {channels} variable(s) may be left out when it is one"
         )
+    _check_size(values, run)
     count = np.arange(len(values), dtype=float)
     times = count
     if isinstance(frames, xr.DataArray) and "time" in frames.coords:
@@ -145,6 +150,23 @@ def _check_grid(frames: Frames, run: RunRecord) -> None:
         )
     if len(frames.variables) != len(run.variables):
         raise SolidError(f"the run predicts {', '.join(run.variables)}; the frames hold {', '.join(frames.variables)}")
+
+
+def _check_step(frames: xr.Dataset | xr.DataArray, given: Frames, run: RunRecord) -> None:
+    """Frames of another time step are other means of other readings, though their cells be the same."""
+    said = frames.attrs.get("every_ns")
+    step = float(np.diff(given.seconds).min(initial=np.inf)) if said is None else int(said) / 1e9
+    if step != run.step and (said is not None or step < run.step):
+        raise SolidError(
+            f"the frames have a time step of {step:g} s, the run {run.path} one of {run.step:g} s; grid them alike"
+        )
+
+
+def _check_size(values: np.ndarray, run: RunRecord) -> None:  # (T, C, H, W)
+    """Readings beyond any size of those of training are errors: all that the run could say is nonsense."""
+    typical = run.scaling.restore(torch.zeros(len(run.variables), 1, 1)).abs().flatten().tolist()
+    sizes = [middle + std for middle, std in zip(typical, run.scaling.physical_std, strict=True)]
+    refuse_wild(values, run.variables, sizes, "the usual reading of training")
 
 
 def choose_rows(

@@ -16,6 +16,7 @@ Every member has its own noise (`noise.py`), so how the work is cut into chunks 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ from ..noise import LastingNoise, MemberNoise, one_query_per_member
 from ..pairs.scaling import Scaling
 
 GIB = 2**30
+DRAWN = 2.0  # GiB that an ensemble may take, unless the caller says otherwise
+LITTLE = 1 / 16  # GiB that nobody minds
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def draw(
     queries: Sequence[int] | None = None,  # identities of the queries; their noise depends on nothing else
     quantiles: Sequence[float] = (),
     keep_members: bool = True,
-    max_memory: float = 2.0,  # GiB
+    max_memory: float = DRAWN,  # GiB
     progress: Progress | None = None,
 ) -> Summary:
     """Draw the ensemble of every query in chunks that fit the memory, and summarise it in physical units.
@@ -167,6 +170,8 @@ def draw(
     (1, 1, 1, 4, 4)
     """
     _check(model, source, members, steps, quantiles)
+    held = len(source) if keep_members else 1 if quantiles else 0  # queries whose members are all at hand
+    check_memory(members, held, (steps, *source.values.shape[1:]), max_memory)
     identities = list(range(len(source))) if queries is None else list(queries)
     shape = (steps, *source.values.shape[1:])
     states_at_once = max(1, int(max_memory * GIB / 2 / _bytes_per_state(model, shape)))
@@ -187,7 +192,13 @@ def draw(
         for begin in range(first, first + members, states_at_once):
             chosen = range(begin, min(begin + states_at_once, first + members))
             noise = MemberNoise(seed, identities[rows], chosen, device)
-            states.add(scaling.restore(rollout(model, part, noise, steps, ahead, memory)).cpu().numpy())
+            drawn = rollout(model, part, noise, steps, ahead, memory)
+            physical = scaling.restore(drawn)
+            for step in range(steps):
+                _keep_digits(physical[:, :, step], drawn[:, :, step], source[rows], part)
+                if step < len(later):
+                    _keep_digits(physical[:, :, step], drawn[:, :, step], later[step][rows], ahead[step])
+            states.add(physical.cpu().numpy())
         mean[rows], std[rows] = states.mean, states.std
         for q in quantiles:
             at[q][rows] = np.quantile(states.held, q, axis=0)
@@ -196,6 +207,27 @@ def draw(
         if progress is not None:
             progress("drawing scenes", rows.stop, total)
     return Summary(mean, std, at, kept)
+
+
+def _keep_digits(
+    physical: Tensor,  # (K, n, C, H, W), changed in place
+    drawn: Tensor,  # the same in standard units
+    given: Source,  # physical units
+    standard: Source,
+) -> None:
+    """A member that holds a reading holds all its digits, which the way to standard units and back would round."""
+    held = standard.mask & (drawn == standard.values)
+    physical.copy_(torch.where(held, given.values.to(physical.device), physical))
+
+
+def check_memory(members: int, queries: int, shape: Sequence[int], max_memory: float) -> None:
+    """Refuse ensembles that cannot be held, before anything is drawn; `shape` is that of one member of a query."""
+    need = 4 * members * queries * math.prod(shape) / GIB
+    if need > max(max_memory, LITTLE):
+        raise SolidError(
+            f"{members:,} members of {queries:,} scenes need {need:,.1f} GiB, more than {max_memory:g}; ask for fewer, "
+            "keep no members, or raise max_memory"
+        )
 
 
 def summarise(

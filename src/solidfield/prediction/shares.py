@@ -16,7 +16,7 @@ import numpy as np
 from ..engine import Engine, Progress, spread
 from ..fields import Source
 from ..training.record import RunRecord
-from .ensemble import Summary, draw, summarise
+from .ensemble import DRAWN, Summary, check_memory, draw, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
 
@@ -42,6 +42,7 @@ def draw_in_shares(
     **options: Any,  # of `draw`; `max_memory` is that of each worker
 ) -> Summary:
     """The summary that `draw` gives, with the drawing spread over an engine; all members are gathered here."""
+    check_memory(members, len(source), (steps, *source.values.shape[1:]), options.get("max_memory", DRAWN))
     size = max(1, -(-members // (SHARES * engine.jobs)))
     shares = [range(start, min(start + size, members)) for start in range(0, members, size)]
     work = partial(draw_share, run.path.resolve(), source, {"steps": steps, **options})

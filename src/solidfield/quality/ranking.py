@@ -110,6 +110,11 @@ def quality(
     >>> [(round(row.y, 1), round(row.x, 1)) for row in quality(frames).suspects.itertuples()]
     [(0.1, 0.1)]
     """
+    if not 0 < level < 1:
+        raise SolidError(f"level {level:g} is the chance of a false alarm; give one between 0 and 1, such as 0.05")
+    for name, number in (("least", least), ("most", most), ("members", members)):
+        if number is not None and number < 1:
+            raise SolidError(f"{name} is {number}; give at least 1")
     frames = read_frames(frames)
     if transform not in ("none", "log"):
         raise SolidError(f"transform '{transform}' is unknown; choose none or log")

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import SolidError
+from ..grid import Bounds
 
+POINTS = 200  # along each axis: how much of an area lies off a map is counted on 200 x 200 points
 SUBCELLS = 5  # a share is counted on 5 x 5 points in each cell: in steps of 4 %
 
 
@@ -51,6 +53,16 @@ def _fine(axis: np.ndarray) -> np.ndarray:
     return (axis[:, None] + step * offsets).ravel()
 
 
+def share_within(area: str | Path | Mapping[str, Any], bounds: Bounds) -> float:
+    """How much of the area lies within these edges, counted on POINTS x POINTS points over its extent."""
+    south, west, north, east = area_extent(area)
+    middle = (np.arange(POINTS) + 0.5) / POINTS
+    lat, lon = south + middle * (north - south), west + middle * (east - west)
+    inside = area_mask(area, lat, lon)
+    here = ((lat >= bounds[0]) & (lat <= bounds[2]))[:, None] & (lon >= bounds[1]) & (lon <= bounds[3])
+    return float(inside[here].sum() / inside.sum()) if inside.any() else 1.0  # too thin to hold a point: unknown
+
+
 def area_extent(area: str | Path | Mapping[str, Any]) -> tuple[float, float, float, float]:
     """South, west, north, east of all polygons."""
     edges = np.concatenate(list(polygons(area)))
@@ -66,11 +78,11 @@ def polygons(area: str | Path | Mapping[str, Any]) -> list[np.ndarray]:
             area = json.loads(Path(area).read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise SolidError(f"cannot read {name}: {error.strerror or error}") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise SolidError(f"{name} is no GeoJSON; give a file of polygons") from None
     try:
         found = [_edges(rings) for rings in _rings(area)]
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
         raise SolidError(f"{name} is no sound GeoJSON: a geometry lacks its type or coordinates") from None
     if not found:
         raise SolidError(f"{name} holds no polygon; points and lines have no inside")

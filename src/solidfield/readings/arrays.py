@@ -19,7 +19,7 @@ from ..disk import open_dataset
 from ..errors import SolidError
 from ..grid import Grid
 from .columns import find_columns, geographic
-from .records import Batch, Columns, Header
+from .records import FORMAT, Batch, Columns, Header
 
 
 class ArraySource:
@@ -31,8 +31,10 @@ class ArraySource:
         self.name = name
         self.notes: list[str] = []
         self.fraction = 0.0
-        derived = {f"{one}_{kind}" for one in data.data_vars for kind in ("count", "spread", "error")}
-        self.data = data.drop_vars([*(derived & set(data.data_vars)), *({"domain"} & set(data.data_vars))])
+        own: list[Any] = list(data.data_vars)
+        if data.attrs.get("format") == FORMAT and "variables" in data.attrs:
+            own = str(data.attrs["variables"]).split()
+        self.data = data.drop_vars([name for name in data.data_vars if name not in own])  # counts, spreads, domain
         self.data = self.data.squeeze([d for d, n in self.data.sizes.items() if n == 1 and d not in self.data.coords])
         if 0 in self.data.sizes.values():
             raise SolidError(

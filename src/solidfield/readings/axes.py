@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from ..clock import YEARS, to_ns
 from ..errors import SolidError
 from ..grid import Grid
 
@@ -33,6 +34,30 @@ def upright(field: xr.DataArray) -> xr.DataArray:
         if axis in field.coords:
             field = field.sortby(axis)
     return field
+
+
+def frame_times(field: xr.DataArray) -> np.ndarray:  # (T,) datetime64[ns]
+    """The instants of the frames; numbers, other calendars and years that cannot be counted are errors."""
+    times = np.asarray(field["time"].values)
+    if times.dtype.kind != "M":
+        raise SolidError(f"the times of frames must be instants (datetime64), and are {times.dtype}; convert them")
+    counted = to_ns(times)
+    if np.isnat(counted).any():
+        first = int(np.isnat(counted).argmax())
+        why = "has no time" if np.isnat(times[first]) else f"is of {times[first]}, {YEARS}"
+        raise SolidError(f"frame {first} {why}; leave it out")
+    return counted
+
+
+def real(values: np.ndarray, what: str) -> np.ndarray:
+    """As float32, NaN where masked; anything but real numbers, and numbers beyond float32, are errors."""
+    if values.dtype.kind not in "biuf":
+        raise SolidError(f"{what} must be real numbers, and are {values.dtype}; convert them first")
+    with np.errstate(over="ignore"):
+        plain = np.ma.filled(np.ma.asarray(values, dtype=np.float32), np.nan)
+    if np.isinf(plain).any():
+        raise SolidError(f"{what} hold an infinite value, or one beyond 3e38; a cell that was not observed is NaN")
+    return plain
 
 
 def grid_of(field: xr.DataArray, domain: np.ndarray | None = None) -> Grid:

@@ -33,6 +33,12 @@ ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", 
          "longitude": "x", "value": "values", "values": "values", "variable": "values", "sensor": "sensor",
          "id": "sensor", "error": "error"}  # fmt: skip
 
+# What frames and maps hold beside the variables: axes, masks, and parts of each variable.
+TAKEN = frozenset(("time", "lat", "lon", "latitude", "longitude", "y", "x", "domain", "observed", "never_supervised",
+                   "read", "distance_to_sensor", "member", "init_time", "lead_time", "valid_time", "variable",
+                   "threshold", "point"))  # fmt: skip
+PART = re.compile(r"(.+)_(?:count|spread|error|mean|std|exceedance|q\d+)")
+
 
 def split_units(name: str) -> tuple[str, str]:
     """The label of a column and the unit in brackets behind it.
@@ -47,8 +53,22 @@ def split_units(name: str) -> tuple[str, str]:
 
 
 def label(name: str) -> str:
-    """A column's name as a variable of a NetCDF file: without units, without signs that NetCDF forbids."""
-    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", split_units(name)[0]).strip("_") or "value"
+    """A column's name as a variable of a NetCDF file: without units, without signs that NetCDF forbids.
+
+    >>> label("PM 2.5 (ug/m3)"), label("../../-pm")
+    ('PM_2.5', 'pm')
+    """
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", split_units(name)[0]).strip("_").lstrip("_.+-") or "value"
+
+
+def is_taken(name: str, variables: Sequence[str]) -> bool:
+    """Do frames or maps hold something else under this name: an axis, a mask, or a part of another variable?
+
+    >>> is_taken("pm_count", ["pm", "pm_count"]), is_taken("pm_count", ["pm_count"]), is_taken("domain", [])
+    (True, False, True)
+    """
+    part = PART.fullmatch(name)
+    return name in TAKEN or (part is not None and part[1] in variables)
 
 
 def plain(name: str) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SolidError
-from .blocks import blocks, fields_of, opened
+from .blocks import LINE_LIMIT, blocks, fields_of, opened
 from .columns import split_units
 from .records import Batch, Columns, Header
 
@@ -33,6 +33,7 @@ MISSING = frozenset(
     ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
      "NULL", "NaN", "None", "n/a", "nan", "null")
 )  # fmt: skip
+csv.field_size_limit(LINE_LIMIT)  # the reader's own limit is below that of a line, and ends a file in silence
 
 
 class CsvSource:
@@ -69,6 +70,10 @@ class CsvSource:
     def _head(self) -> str:
         with opened(self.path) as (text, _):
             first = text.read(1 << 16)
+            while first.count(b"\n") + first.count(b"\r") < 3 and len(first) <= LINE_LIMIT:  # lines are long
+                if not (more := text.read(1 << 16)):
+                    break
+                first += more
         if not first.strip():
             raise SolidError(f"{self.path} is empty; give a table with a header line and one reading per line")
         if first[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -77,7 +82,7 @@ class CsvSource:
             raise SolidError(f"{self.path} is no text file; give CSV, CSV.gz, Parquet, NetCDF or Zarr")
         first = first.removeprefix(b"\xef\xbb\xbf")
         self.old_mac = b"\n" not in first and b"\r" in first
-        whole = first if len(first) < 1 << 16 else first[: first.rfind(b"\r" if self.old_mac else b"\n") + 1] or first
+        whole = first if len(first) % (1 << 16) else first[: first.rfind(b"\r" if self.old_mac else b"\n") + 1] or first
         try:
             self.encoding, head = "utf-8", whole.decode("utf-8")
         except UnicodeDecodeError:
@@ -96,6 +101,8 @@ class CsvSource:
         twice = [name for name in names if name and names.count(name) > 1]
         if twice:
             raise SolidError(f"{self.path} has more than one column '{twice[0]}'; rename them")
+        if not any(sample) and self.path.stat().st_size > LINE_LIMIT:
+            raise SolidError(f"{self.path}: its first line of readings is longer than {LINE_LIMIT:,} bytes; shorten it")
         if not any(sample):
             raise SolidError(f"{self.path} has a header and no rows")
         wrong = sum(len(row) > len(names) and any(row[len(names) :]) for row in sample)

@@ -21,10 +21,9 @@ from ..disk import check_ending, open_dataset, save_dataset
 from ..errors import SolidError
 from .accumulate import Cube
 from .layout import Layout
-from .records import Refused
+from .records import FORMAT, Refused
 from .table import Table
 
-FORMAT = "solidfield-frames"
 DAY = 86_400 * 10**9  # ns: a longer gap is left out of the time axis
 LONG = {
     "": "mean of the readings of {} in the cell",
@@ -43,6 +42,14 @@ class Tally:
     outside: int = 0
     outliers: int = 0
     first: Refused | None = None
+
+    @property
+    def words(self) -> str:
+        first = f" (the first in {self.first.words})" if self.first else ""
+        return (
+            f"{self.read:,} rows read, {self.refused:,} refused{first}, {self.outside:,} outside, "
+            f"{self.outliers:,} dropped"
+        )
 
 
 def to_frames(

@@ -82,10 +82,9 @@ def choose_variables(table: Table, variable: str | Sequence[str] | None) -> list
 
 def _nothing(table: Table, tally: Tally) -> SolidError:
     if tally.read == 0 and tally.first is not None:
-        one = tally.first
         return SolidError(
-            f"no row of {table.name} can be read: {tally.refused:,} refused, the first in line {one.row}, "
-            f"column '{one.column}' ('{one.text}': {one.reason}); `solid check` lists them"
+            f"no row of {table.name} can be read: {tally.refused:,} refused, the first in {tally.first.words}; "
+            "`solid check` lists them"
         )
     return SolidError(
         f"no reading of {table.name} is left: {tally.read:,} read, {tally.outside:,} outside the grid, "

@@ -189,10 +189,7 @@ def grid(
     if not layout.bounded:
         layout = replace(layout, grid=layout.grid.part(cube.first_cell, cube.count.shape[2:]))
     frames = to_frames(table, chosen, layout, cube, tally, cell or "as given")
-    became = (
-        f"{tally.read:,} rows read, {tally.refused:,} refused, {tally.outside:,} outside, {tally.outliers:,} dropped"
-    )
-    said += [*table.notes, became]
+    said += [*table.notes, tally.words]
     for words in said:
         tell(words, say)
     frames.attrs["notes"] = "; ".join(said)

@@ -146,8 +146,10 @@ def parse_cell(cell: str, geographic: bool) -> tuple[float, str]:
         number, unit = (float(found[1]), found[2] or "") if found else (0.0, "")
     except ValueError:
         number, unit = 0.0, ""
-    if number <= 0 or (geographic and not unit) or (not geographic and unit[:3] in ("deg", "°")):
+    if not 0 < number < np.inf or (geographic and not unit) or (not geographic and unit[:3] in ("deg", "°")):
         raise SolidError(f"cannot take '{cell}' for the size of a cell; give {units}")
+    if geographic and number * LENGTHS.get(unit, 1000 * DEGREE) > 1000 * 360 * DEGREE:
+        raise SolidError(f"a cell of '{cell}' is larger than the Earth; give {units}")
     if not geographic:
         return number * LENGTHS.get(unit, 1.0), ""
     return number, unit if unit in LENGTHS else "deg"

@@ -17,6 +17,8 @@ import numpy as np
 
 from ..disk import atomic, refuse_existing
 
+FORMAT = "solidfield-frames"  # what frames say of themselves
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -81,6 +83,10 @@ class Refused:
     column: str
     text: str
     reason: str
+
+    @property
+    def words(self) -> str:
+        return f"line {self.row}, column '{self.column}' ('{self.text}': {self.reason})"
 
 
 @contextmanager

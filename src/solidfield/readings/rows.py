@@ -7,6 +7,7 @@ stays for the sake of the other variables. Nothing is dropped without a `Refused
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ SWAPPED = "latitude outside -90 .. 90 that would be right as a longitude: swap t
 
 EAST = "longitudes above 180 are converted from 0 .. 360 to -180 .. 180"
 WEST = "longitudes below 0 are degrees west"
+HUGE = "beyond any size of the first readings, by a factor of 1e12"
+LARGEST, INFINITE = 3e38, "not a finite number below 3e38, the largest that maps can hold"
 MIXED = "longitudes of 0 .. 360 are mixed with negative ones: do both mean the same places?"
 
 
@@ -87,15 +90,36 @@ def to_rows(
     return (rows if sound.all() else rows.where(sound)), refused
 
 
+def refuse_beyond(
+    rows: Rows,
+    refused: list[Refused],
+    columns: Columns,
+    name: str,  # of the file
+    limits: np.ndarray,  # (V,)
+    note: Callable[[str], None],
+) -> tuple[Rows, list[Refused]]:
+    """Readings that are beyond any size of the others are none: they are refused, and that is said."""
+    bad = np.abs(rows.values) > limits
+    if not bad.any():
+        return rows, refused
+    for i, v in np.argwhere(bad):
+        refused.append(Refused(name, int(rows.row[i]), columns.values[v], f"{rows.values[i, v]:.10g}", HUGE))
+        note(f"'{columns.values[v]}' holds numbers beyond any size of its readings, which are refused")
+    refused.sort(key=lambda entry: entry.row)
+    values = np.where(bad, np.nan, rows.values)
+    kept = np.asarray(np.isfinite(values).any(axis=1))
+    return replace(rows, values=values).where(kept), refused
+
+
 def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray | None]:
     """(n,) float64, NaN where missing or refused, and the reasons (None where there are none)."""
     kind = getattr(column.dtype, "kind", "O")
     if kind in "iuf":
         numbers = np.asarray(column, dtype=np.float64)
-        infinite = np.isinf(numbers)
+        infinite = np.abs(numbers) > LARGEST
         if not infinite.any():
             return numbers, None
-        return np.where(infinite, np.nan, numbers), np.where(infinite, "not a finite number", "").astype(object)
+        return np.where(infinite, np.nan, numbers), np.where(infinite, INFINITE, "").astype(object)
     series = pd.Series(column).reset_index(drop=True)
     missing = series.isna().to_numpy()
     texts = series.astype(object).where(~missing, "nan").astype(str).str.strip()
@@ -104,11 +128,11 @@ def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray 
         texts = texts.str.replace(",", ".", regex=False).where(~pointed, "a number with a point")
     numbers = np.array(pd.to_numeric(texts, errors="coerce"), dtype=np.float64)
     words = ~missing & np.isnan(numbers)
-    infinite = np.isinf(numbers)
+    infinite = np.abs(numbers) > LARGEST
     numbers[infinite] = np.nan
     reasons = np.full(len(numbers), "", dtype=object)
     reasons[words] = f"not a number (decimal {'comma' if decimal == ',' else 'point'})"
-    reasons[infinite] = "not a finite number"
+    reasons[infinite] = INFINITE
     return numbers, reasons
 
 

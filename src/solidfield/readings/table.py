@@ -25,11 +25,12 @@ from ..errors import SolidError
 from ..grid import Grid
 from .arrays import ArraySource
 from .columnar import FrameSource, ParquetSource
-from .columns import find_columns, geographic, label, split_units
+from .columns import find_columns, geographic, is_taken, label, split_units
 from .csvfile import CsvSource
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
-from .rows import EAST, MIXED, SWAPPED, WEST, time_column, to_rows
+from .rows import EAST, MIXED, SWAPPED, WEST, refuse_beyond, time_column, to_rows
+from .size import BEYOND, usual_size
 from .times import find_format, to_utc
 
 __all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
@@ -73,11 +74,21 @@ class Table:
 
     def chunks(self, rows: int = CHUNK, sensors: bool = True) -> Iterator[tuple[Rows, list[Refused]]]:
         """All rows in the order of the files, at most `rows` at a time, and what was refused among them."""
+        for found, refused, part in self._stream(rows, sensors):
+            yield refuse_beyond(found, refused, part.columns, part.source.name, self.limits, self.note)
+
+    def _stream(self, rows: int, sensors: bool) -> Iterator[tuple[Rows, list[Refused], Part]]:
         for position, part in enumerate(self.parts):
             self._at = position
             columns = part.columns if sensors else replace(part.columns, sensor=None)
             for batch in part.source.batches(columns, rows):
-                yield to_rows(batch, columns, part.form, self.geographic, position, part.source.name, self.note)
+                name = part.source.name
+                yield *to_rows(batch, columns, part.form, self.geographic, position, name, self.note), part
+
+    @cached_property
+    def limits(self) -> np.ndarray:  # (V,) no reading is larger; infinite where the first rows do not tell
+        sizes = [usual_size(column) for column in self.sample.values.T]
+        return np.array([BEYOND * size or np.inf for size in sizes])
 
     @cached_property
     def sample(self) -> Rows:
@@ -88,7 +99,7 @@ class Table:
                 rows, _ = to_rows(part.head, part.columns, part.form, self.geographic, position, name, self.note)
                 if len(rows):
                     return rows
-        return next((rows for rows, _ in self.chunks(SAMPLE) if len(rows)), NO_ROWS)
+        return next((rows for rows, _, _ in self._stream(SAMPLE, True) if len(rows)), NO_ROWS)
 
     def note(self, text: str) -> None:
         """Take down a doubt in plain words, once."""
@@ -118,6 +129,9 @@ def open_table(
         parts.append(Part(one, found, own, read_head(one, found)))
         notes += one.notes
     variables = _variables(parts[0].columns)
+    for column, name in zip(parts[0].columns.values, variables, strict=True):
+        if name != label(column):
+            notes.append(f"column '{column}' is called {name}, for another thing has its name")
     parts = [_in_order(part, variables, parts[0].source.name) for part in parts]
     parts = settle_dates(parts, notes)
     table = Table(parts, variables, find_units(parts[0], units), notes)
@@ -189,11 +203,12 @@ def _in_order(part: Part, variables: tuple[str, ...], first: str) -> Part:
 
 
 def _variables(columns: Columns) -> tuple[str, ...]:
+    wanted = [label(value) for value in columns.values]
     names: list[str] = []
-    for value in columns.values:
-        name, again = label(value), 2
-        while name in names:
-            name, again = f"{label(value)}_{again}", again + 1
+    for first in wanted:
+        name, again = first, 2
+        while name in names or is_taken(name, wanted):
+            name, again = f"{first}_{again}", again + 1
         names.append(name)
     return tuple(names)
 

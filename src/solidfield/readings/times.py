@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..clock import zone
+from ..clock import YEARS, to_ns, zone
 from ..errors import SolidError
 
 AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
@@ -44,6 +44,11 @@ def find_format(timezone_name: str | None, dates: str | None) -> TimeFormat:
     order = dates if dates in ("dayfirst", "monthfirst") else None
     if dates is not None and order is None and "%" not in dates:
         raise SolidError(f"no date format '{dates}'; give dayfirst, monthfirst or a pattern like %d.%m.%Y %H:%M")
+    if dates is not None and order is None:
+        try:
+            pd.to_datetime(["a date"], format=dates, errors="coerce")
+        except ValueError as error:
+            raise SolidError(f"no date format '{dates}' ({error}); give a pattern like %d.%m.%Y %H:%M") from None
     return TimeFormat(None if timezone_name is None else zone(timezone_name), order, dates if order is None else None)
 
 
@@ -58,7 +63,7 @@ def to_utc(column: Any, form: TimeFormat) -> Times:
     if isinstance(dtype, pd.DatetimeTZDtype):
         return _aware(pd.Series(column))
     if dtype.kind == "M":
-        return _local(np.asarray(column).astype("datetime64[ns]"), form)
+        return _local(np.asarray(column), form)
     if dtype.kind in "iuf":
         return _numbers(np.asarray(column, dtype=np.float64), form)
     if dtype.kind == "S":  # fields of one length, as bytes of the file
@@ -69,9 +74,11 @@ def to_utc(column: Any, form: TimeFormat) -> Times:
     return _texts(pd.Series(column), form)
 
 
-def _sound(times: np.ndarray, reason: str = NO_TIME) -> Times:
-    bad = np.isnat(times)
-    return times, np.where(bad, reason, "").astype(object) if bad.any() else None
+def _counted(times: np.ndarray) -> Times:  # (n,) datetime64 of any unit
+    """In nanoseconds, and why not."""
+    counted = to_ns(times)
+    lost = np.isnat(counted)
+    return counted, np.where(lost, np.where(np.isnat(times), NO_TIME, YEARS), "").astype(object) if lost.any() else None
 
 
 def _put(times: np.ndarray, reasons: np.ndarray, where: np.ndarray, found: Times) -> None:
@@ -80,25 +87,27 @@ def _put(times: np.ndarray, reasons: np.ndarray, where: np.ndarray, found: Times
 
 
 def _aware(column: pd.Series) -> Times:
-    return _sound(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().astype("datetime64[ns]"))
+    return _counted(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
 
 
-def _local(times: np.ndarray, form: TimeFormat) -> Times:
+def _local(times: np.ndarray, form: TimeFormat) -> Times:  # (n,) datetime64 of any unit
     """Local clock time to UTC."""
+    counted, reasons = _counted(times)
     if form.zone is None or form.zone == timezone.utc:  # noqa: UP017
-        return _sound(times)
+        return counted, reasons
     if isinstance(form.zone, timezone):
-        return _sound(times - np.timedelta64(form.zone.utcoffset(None), "ns"))
-    aware = pd.DatetimeIndex(times).tz_localize(form.zone, ambiguous="NaT", nonexistent="NaT")
+        return counted - np.timedelta64(form.zone.utcoffset(None), "ns"), reasons
+    aware = pd.DatetimeIndex(counted).tz_localize(form.zone, ambiguous="NaT", nonexistent="NaT")
     utc = aware.tz_convert("UTC").tz_localize(None).to_numpy().astype("datetime64[ns]")
-    return utc, np.where(np.isnat(times), NO_TIME, np.where(np.isnat(utc), TWICE, "")).astype(object)
+    twice = np.where(np.isnat(utc), TWICE, "").astype(object)
+    return utc, twice if reasons is None else np.where(reasons == "", twice, reasons)
 
 
 def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
     """Epochs are instants; 20230115, 202301150500 and 20230115050000 are local dates, told apart by their size."""
     times = np.full(len(numbers), np.datetime64("NaT", "ns"))
     reasons = np.full(len(numbers), "a number that is no time (seconds since 1970, or YYYYMMDD)", dtype=object)
-    for low, high, unit in ((1e8, 1e10, 10**9), (9e11, 1e13, 10**6), (9e14, 1e16, 10**3), (1e17, 9.2e18, 1)):
+    for low, high, unit in ((1e8, 9.2e9, 10**9), (9e11, 9.2e12, 10**6), (9e14, 9.2e15, 10**3), (1e17, 9.2e18, 1)):
         here = (numbers >= low) & (numbers < high)
         whole = np.floor(numbers[here])
         nanoseconds = whole.astype(np.int64) * unit + np.rint((numbers[here] - whole) * unit).astype(np.int64)
@@ -108,8 +117,8 @@ def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
         if here.any():
             digits = pd.Series(numbers[here].astype(np.int64)).astype(str)
             pattern = "%Y%m%d%H%M%S"[: {8: 6, 12: 10, 14: 12}[len(digits.iloc[0])]]
-            dates = pd.to_datetime(digits, format=pattern, errors="coerce").to_numpy().astype("datetime64[ns]")
-            _put(times, reasons, here, _local(dates, form))
+            dates = pd.to_datetime(digits, format=pattern, errors="coerce")
+            _put(times, reasons, here, _local(dates.to_numpy(), form))
     return times, reasons
 
 
@@ -173,7 +182,7 @@ def _pattern(words: pd.Series, form: TimeFormat) -> Times:
     parsed = pd.to_datetime(words, format=form.pattern, errors="coerce", utc="%z" in (form.pattern or ""))
     if isinstance(parsed.dtype, pd.DatetimeTZDtype):
         return _aware(parsed)
-    return _local(parsed.to_numpy().astype("datetime64[ns]"), form)
+    return _local(parsed.to_numpy(), form)
 
 
 def _distinct(words: pd.Series, form: TimeFormat) -> Times:
@@ -195,11 +204,11 @@ def _distinct(words: pd.Series, form: TimeFormat) -> Times:
 
 
 def _iso(words: pd.Series, form: TimeFormat) -> Times:
-    parsed = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
+    parsed = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None).to_numpy()
     times, reasons = np.empty(len(words), "datetime64[ns]"), np.full(len(words), "", dtype=object)
-    _put(times, reasons, np.ones(len(words), bool), _aware(parsed))
+    _put(times, reasons, np.ones(len(words), bool), _counted(parsed))
     local = ~words.str.contains(OFFSET, regex=True).to_numpy(dtype=bool)
-    _put(times, reasons, local, _local(times[local], form))
+    _put(times, reasons, local, _local(parsed[local], form))
     return times, reasons
 
 

@@ -1,0 +1,49 @@
+"""How large readings usually are, and which are beyond any such size: no measurement is, whatever it measures.
+
+    size = |median| + (95 % quantile - 5 % quantile)
+
+A number more than BEYOND times the size of the first readings (a fill value, a lost decimal point, 1e30) is refused by
+its row. Where single readings are no longer known (frames, queries), one more than WILD times the size is an error:
+maps are float32, which keeps seven digits, so beside such a number one digit of all the others is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import SolidError
+
+BEYOND = 1e12
+WILD = 1e6
+SAMPLE = 100_000  # readings that tell the size
+
+
+def usual_size(values: np.ndarray) -> float:  # (...) NaN = not read; 0: nothing is known
+    """
+    >>> usual_size(np.array([10.0, 10.0, 10.0, np.nan]))
+    10.0
+    """
+    known = values[np.isfinite(values)]
+    some = known[:: max(1, len(known) // SAMPLE)].astype(np.float64)
+    if not some.any():
+        return 0.0
+    low, middle, high = np.quantile(some, [0.05, 0.5, 0.95])
+    return float(abs(middle) + high - low) or float(np.median(np.abs(some[some != 0])))
+
+
+def refuse_wild(
+    values: np.ndarray,  # (T, C, H, W), NaN = not read
+    variables: Sequence[str],  # (C,)
+    sizes: Sequence[float],  # (C,) as `usual_size` says
+    whose: str,  # the sizes, in words
+) -> None:
+    """Refuse readings beside which all others vanish."""
+    for c, (name, size) in enumerate(zip(variables, sizes, strict=True)):
+        largest = np.nanmax(np.abs(values[:, c]), initial=0.0)
+        if largest > WILD * size > 0:
+            raise SolidError(
+                f"'{name}' holds {largest:g}, more than a million times {whose} (about {size:.3g}); leave it out, "
+                "for instance with --drop-above"
+            )
