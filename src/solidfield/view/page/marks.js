@@ -6,7 +6,7 @@ export function drawMarks(panel, context, ink) {
   outlines(panel, context, ink);
   dots(panel, context, ink);
   if (panel.scene.names) names(panel, context, ink);
-  questions(panel, context, ink);
+  questionMarks(panel, context, ink);
 }
 
 function trace(panel, context, line) {
@@ -77,7 +77,7 @@ function names(panel, context, ink) {
   }
 }
 
-function questions(panel, context, ink) {
+function questionMarks(panel, context, ink) {
   const { place, ring, draft, imagined, cursor } = panel.scene.marks;
   const stroke = (style, width, dash = []) => {
     context.setLineDash(dash);

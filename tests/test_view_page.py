@@ -1,0 +1,183 @@
+"""The page of `solid view` in a real browser: it shows what the maps hold, calls nobody, and anyone can use it."""
+
+import json
+import re
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from solidfield.prediction.ask import area_mean, at
+from solidfield.view.export import export
+from solidfield.view.server import Exhibition
+from solidfield.view.shown import Shown
+from viewing import axe_script, chromium, exhibit, named_sensors, serving, some_maps
+
+MARKUP = '<img src=x onerror="document.title=1">&amp;'
+DRAWN, ASKED = "#map-a[data-drawn]", "#chart[data-asked]"
+
+
+@pytest.fixture(scope="module")
+def maps():
+    return some_maps()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def address(maps):
+    with serving(exhibit(maps, sensors=named_sensors(maps, ["Town hall"]))) as address:
+        yield address
+
+
+def opened(browser, address, wait=DRAWN, **options):
+    """A page that has drawn its first map; what it asked for, and what went wrong in it, stand in its lists."""
+    page = browser.new_context(viewport={"width": 1280, "height": 860}, accept_downloads=True, **options).new_page()
+    page.asked, page.faults = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("pageerror", lambda error: page.faults.append(str(error)))
+    page.on("console", lambda message: message.type == "error" and page.faults.append(message.text))
+    page.goto(address)
+    page.wait_for_selector(wait)
+    return page
+
+
+def saved(page, button):
+    """The rows of a table that a button saves, without its head."""
+    with page.expect_download() as download:
+        page.click(button)
+    rows = download.value.path().read_text().splitlines()
+    return [
+        [float(field) if re.fullmatch(r"-?[\d.e+-]+", field) else field for field in row.split(",")] for row in rows[1:]
+    ]
+
+
+def test_the_map_that_is_shown_is_the_map_of_the_file(browser, address, maps):
+    page = opened(browser, f"{address}#l=q:0.9&n=1&t=2")
+    rows = saved(page, "#save-csv")
+    expected = np.quantile(maps["pm"].values[:, 1, 2], 0.9, axis=0).ravel()
+    values = [row[2] if row[2] != "" else np.nan for row in rows]
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+    assert rows[8][:2] == [22.51, 88.31]  # rows run along x first
+    with page.expect_download() as picture:
+        page.click("#save-png")
+    assert picture.value.path().read_bytes()[:4] == b"\x89PNG"
+    assert not page.faults
+
+
+def test_a_place_and_an_area_answer_as_the_library_does(browser, address, maps):
+    page = opened(browser, f"{address}#p=22.5311,88.3472&n=1", ASKED)
+    law = at(maps, 22.5311, 88.3472).isel(init_time=1, point=0)
+    np.testing.assert_allclose([row[1] for row in saved(page, "#save-law")], law["pm_mean"], rtol=1e-5)
+    page.goto(f"{address}#a=88.305,22.505,88.345,22.505,88.33,22.54")
+    page.wait_for_selector("#chart[data-asked=area]")
+    ring = [[88.305, 22.505], [88.345, 22.505], [88.33, 22.54]]
+    mean = area_mean(maps, {"type": "Polygon", "coordinates": [ring]}).isel(init_time=0)
+    np.testing.assert_allclose([row[2] for row in saved(page, "#save-law")], mean["pm_q05"], rtol=1e-5)
+
+
+def test_the_exported_page_says_the_same_and_calls_nobody(browser, maps, tmp_path):
+    export(exhibit(maps), tmp_path / "page.html")
+    page = opened(browser, f"{(tmp_path / 'page.html').as_uri()}#l=q:0.37&t=1&p=22.5311,88.3472", ASKED)
+    values = [row[2] if row[2] != "" else np.nan for row in saved(page, "#save-csv")]
+    np.testing.assert_allclose(values, np.quantile(maps["pm"].values[:, 0, 1], 0.37, axis=0).ravel(), rtol=1e-4)
+    law = at(maps, 22.5311, 88.3472).isel(init_time=0, point=0)
+    np.testing.assert_allclose([row[2] for row in saved(page, "#save-law")], law["pm_q05"], rtol=1e-4)
+    page.goto(page.url.split("#")[0] + "#a=88.305,22.505,88.345,22.505,88.33,22.54")
+    page.wait_for_selector("#chart[data-asked=area]")
+    ring = [[88.305, 22.505], [88.345, 22.505], [88.33, 22.54]]
+    mean = area_mean(maps, {"type": "Polygon", "coordinates": [ring]}).isel(init_time=0)
+    np.testing.assert_allclose([row[1] for row in saved(page, "#save-law")], mean["pm_mean"], rtol=1e-4)
+    assert all(urlsplit(url).scheme in ("file", "blob", "data") for url in page.asked)
+    assert not page.faults
+
+
+def test_a_click_a_drag_and_keys_ask_and_a_link_brings_the_view_back(browser, address):
+    page = opened(browser, address)
+    box = page.locator("#map-a").bounding_box()
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.click(*middle)
+    page.wait_for_selector(ASKED)
+    page.mouse.move(middle[0] - 90, middle[1] - 90)
+    page.mouse.down()
+    page.mouse.move(*middle, steps=3)
+    page.mouse.up()
+    page.wait_for_selector("#chart[data-asked=area]")
+    page.click("#layer-a label:has-text('Chance')")
+    page.locator("#time").press("ArrowRight")
+    page.wait_for_timeout(400)
+    words, before = page.inner_text("#ask-words"), saved(page, "#save-csv")
+    again = opened(browser, page.url, "#chart[data-asked=area]")
+    assert again.inner_text("#ask-words") == words
+    assert saved(again, "#save-csv") == before
+    assert "chance above" in words
+    page.focus("#map-a")
+    page.keyboard.press("ArrowUp")
+    assert "km to the nearest sensor" in page.inner_text("#readout")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#chart[data-asked]:not([data-asked=area])")
+    assert not page.faults
+
+
+def test_the_page_asks_its_own_server_alone(browser, address):
+    page = opened(browser, f"{address}#l=member:0&b=std&p=22.52,88.33", ASKED)
+    page.click("#layer-a button")  # flicker
+    page.click("#play")
+    page.wait_for_timeout(700)
+    own = urlsplit(address).netloc
+    assert len(page.asked) > 10
+    assert {urlsplit(url).netloc for url in page.asked if not url.startswith("data:")} == {own}
+
+
+def test_markup_in_names_stays_text(browser, tmp_path):
+    maps = some_maps(name=MARKUP).assign_attrs(title=MARKUP)
+    for name in maps.data_vars:
+        maps[name].attrs["units"] = MARKUP
+    hostile = Exhibition([Shown(maps, MARKUP, named_sensors(maps, [MARKUP], MARKUP)), Shown(maps, MARKUP)])
+    export(hostile, tmp_path / "page.html")
+    with serving(hostile) as address:
+        for where in (address, f"{(tmp_path / 'page.html').as_uri()}"):
+            page = opened(browser, f"{where}#p=22.51,88.32&b=mean&w=1", ASKED)
+            page.click("#sensors summary")
+            page.wait_for_selector("#sensor-rows button")
+            page.mouse.move(400, 400)
+            assert page.locator("img").count() == 0
+            assert MARKUP in page.inner_text("#title")
+            assert MARKUP in page.inner_text("#sensor-rows")
+            assert MARKUP in page.inner_text("#ask-words")
+            assert page.title() != "1"
+            assert not page.faults
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_nothing_serious(browser, address, width, scheme):
+    script = axe_script()
+    page = opened(browser, f"{address}#l=above:45&p=22.52,88.33&b=std", ASKED, color_scheme=scheme, bypass_csp=True)
+    page.set_viewport_size({"width": width, "height": 844})
+    page.click("#sensors summary")
+    page.add_script_tag(content=script)
+    found = page.evaluate("async () => (await axe.run()).violations")
+    grave = [
+        (one["id"], [node["html"] for node in one["nodes"]])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert not grave, json.dumps(grave, indent=1)
+
+
+def test_nothing_runs_over_the_edge_of_a_narrow_screen(browser, maps):
+    names = [
+        f"Monitoring station number {k} behind the old municipal waterworks of the northern district"
+        for k in range(100)
+    ]
+    with serving(exhibit(maps, sensors=named_sensors(maps, names))) as address:
+        page = opened(browser, f"{address}#p=22.52,88.33&b=std&w=1", ASKED)
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.click("#sensors summary")
+        page.wait_for_timeout(200)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+        assert page.locator("#sensor-rows tr").count() == 100
