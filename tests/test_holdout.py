@@ -6,7 +6,8 @@ import pytest
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.pairs.holdout import Holdout
-from solidfield.pairs.store import Example, write_pairs
+from solidfield.pairs.store import write_pairs
+from solidfield.pairs.writing import Example
 
 TIMES = np.datetime64("2022-12-25", "ns") + np.arange(24 * 40) * np.timedelta64(3600, "s")
 READ = np.random.default_rng(0).random((12, 15)) < 0.6

@@ -47,6 +47,7 @@ class ScenarioConfig(Record):
     block: int = Field(8, gt=0)  # side of a block in cells
     overlap: float = Field(0.0, ge=0, le=1)  # share of the measured cells that are both source and target
     leads: tuple[int, ...] = (1,)  # 0 reconstructs, 1 forecasts the next even frame
+    window: int = Field(1, gt=0)  # frames that an example knows: its source, and those before it
     validation: float = Field(0.05, ge=0, lt=1)  # shares of the trajectories
     test: float = Field(0.1, ge=0, lt=1)
     seed: int = 0

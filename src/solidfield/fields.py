@@ -53,6 +53,21 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The frames before a source, a step apart, newest first; each has sensors of its own, or none."""
+
+    values: Tensor  # (B, P, C, H, W), exact zeros off the mask
+    mask: Tensor  # (B, P, C, H, W) bool
+
+    @classmethod
+    def of(cls, values: Tensor, mask: Tensor) -> Window:
+        return cls(restrict(values, mask), mask)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Window:
+        return Window(change(self.values), change(self.mask))
+
+
+@dataclass(frozen=True)
 class Source:
     """A query: the readings at hand, how far ahead to predict, and what is known everywhere (covariates).
 
@@ -63,9 +78,11 @@ class Source:
     mask : tensor (B, C, H, W) of bool
         M_i, the cells that were read.
     lead : tensor (B,)
-        Steps ahead: 0 reconstructs, 1 forecasts one step.
+        Steps ahead: 0 reconstructs, 1 forecasts one step; -1 asks for the frame before, between others of a window.
     covariates : tensor (B, E, H, W), optional
         Channels known at every cell: hour of the day, elevation, history. Default: none.
+    window : Window, optional
+        The frames before these readings. Default: none.
 
     Examples
     --------
@@ -79,10 +96,41 @@ class Source:
     mask: Tensor  # (B, C, H, W) bool, M_i
     lead: Tensor  # (B,) in steps: 0 reconstructs, 1 forecasts one step
     covariates: Tensor | None = None  # (B, E, H, W) known at every cell: coordinates, hour of day, elevation
+    window: Window | None = None
 
     @classmethod
-    def of(cls, values: Tensor, mask: Tensor, lead: Tensor, covariates: Tensor | None = None) -> Source:
-        return cls(restrict(values, mask), mask, lead, covariates)
+    def of(
+        cls,
+        values: Tensor,
+        mask: Tensor,
+        lead: Tensor,
+        covariates: Tensor | None = None,
+        window: Window | None = None,
+    ) -> Source:
+        return cls(restrict(values, mask), mask, lead, covariates, window)
+
+    @property
+    def frames(self) -> Window:  # (B, W, C, H, W)
+        """All that was read: the source, and the frames before it."""
+        now = Window(self.values[:, None], self.mask[:, None])
+        if self.window is None:
+            return now
+        pairs = zip(vars(now).values(), vars(self.window).values(), strict=True)
+        return Window(*(torch.cat(pair, 1) for pair in pairs))
+
+    def read_then(self) -> Target:
+        """What was read at the very time that is asked for: at lead 0 by the source, at lead -k by the k-th before."""
+        frames, back = self.frames, (-self.lead).long()
+        inside = (back >= 0) & (back < frames.mask.shape[1]) & (-back == self.lead)
+        place = (torch.arange(len(self), device=back.device), back.clamp(0, frames.mask.shape[1] - 1))
+        return Target.of(frames.values[place], frames.mask[place] & inside[:, None, None, None])
+
+    def then(self, values: Tensor, mask: Tensor, covariates: Tensor | None) -> Source:
+        """The source of the next step, once this has been read; the window moves on."""
+        window = None
+        if self.window is not None:
+            window = self.frames.map(lambda tensor: tensor[:, :-1])
+        return Source.of(values, mask, self.lead, covariates, window)
 
     def __len__(self) -> int:
         return self.values.shape[0]
@@ -94,7 +142,8 @@ class Source:
     def map(self, change: Callable[[Tensor], Tensor]) -> Source:
         """The same change to every tensor: a device, a repetition, a selection of rows."""
         covariates = None if self.covariates is None else change(self.covariates)
-        return Source(change(self.values), change(self.mask), change(self.lead), covariates)
+        window = None if self.window is None else self.window.map(change)
+        return Source(change(self.values), change(self.mask), change(self.lead), covariates, window)
 
 
 @dataclass(frozen=True)

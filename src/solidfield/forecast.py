@@ -7,7 +7,7 @@ Values are standardised (`pairs/scaling.py`) on the way in and out; a model neve
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,6 +33,8 @@ class Spec:
         Extra input channels known everywhere.
     shifts : tuple of int, default (0, 0)
         Cells along (y, x) after which the world repeats itself; 0: it does not.
+    window : int, default 1
+        Frames of readings that a query has: the source, and those before it.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class Spec:
     channels: int = 1  # variables predicted jointly
     covariates: int = 0  # extra input channels known everywhere
     shifts: tuple[int, int] = (0, 0)  # cells along (y, x) after which the world repeats itself; 0: it does not
+    window: int = 1  # frames of readings: the source, and those before it
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Forecaster(nn.Module, ABC):
     stochastic: ClassVar[bool] = True  # do members differ?
     SIZES: ClassVar[dict[str, dict[str, Any]]]  # options of each size: smoke, laptop, paper
     leaks: bool = False  # True only for a model run as `oracle`
+    direct: bool = False  # has it a law of every lead of its training, drawn together by `sample_leads`?
     mask_channel: bool | None = None  # is M_i an input? None: the model leaves no choice
 
     def __init__(self, spec: Spec):
@@ -104,6 +108,12 @@ class Forecaster(nn.Module, ABC):
     def sample_few(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         """As `sample`, where a query has so few members that another way may be cheaper; most have only one."""
         return self.sample(source, members, noise)
+
+    def sample_leads(
+        self, source: Source, leads: Sequence[int], members: int, noise: Noise
+    ) -> Tensor:  # (K, B, L, C, H, W)
+        """K members coherent over several leads at once, of a model that has direct laws of them (`direct`)."""
+        raise TypeError(f"{self.name} has no direct laws of several leads; roll it out")
 
     def objectives(self) -> list[Objective]:
         return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..config import load_config
+from ..errors import SolidError
 from ..pairs.store import PairStore
 from ..worlds import open_truth
 from ..worlds.observe import observe as observe_truth
@@ -27,6 +28,8 @@ def observe(
     ] = None,
     overlap: Annotated[float | None, typer.Option(help="Share of the cells that are source and target.")] = None,
     lead: Annotated[list[int] | None, typer.Option(help="0 reconstructs, 1 forecasts; repeatable.")] = None,
+    leads: Annotated[str | None, typer.Option(help="Several at once: 0..8, or 0,1,4,8.")] = None,
+    window: Annotated[int | None, typer.Option(help="Frames an example knows: its source, those before.")] = None,
     obs_std: Annotated[float, typer.Option(help="Error of a reading, in the units of the field.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of the masks and of the reading errors.")] = None,
     oracle: Annotated[bool, typer.Option(help="Also store dense targets: leaking, for comparisons only.")] = False,
@@ -43,7 +46,8 @@ def observe(
             "scenario.amount": amount,
             "scenario.regime": regime,
             "scenario.overlap": overlap,
-            "scenario.leads": lead or None,
+            "scenario.leads": [*(lead or []), *parse_leads(leads)] or None,
+            "scenario.window": window,
             "scenario.seed": seed,
         }
     )
@@ -60,11 +64,27 @@ def observe(
             obs_std=obs_std,
             oracle=oracle,
             progress=update,
+            window=config.window,
         )
     if json:
         show.as_json({"out": str(out), "examples": len(store), "readings": store.readings(), "leaks": store.leaks})
     else:
         show.line("observing", describe(store, config.pattern, config.amount, config.regime))
+
+
+def parse_leads(text: str | None) -> list[int]:
+    """Whole numbers from a range or a list.
+
+    >>> parse_leads("-1..2"), parse_leads("0,4"), parse_leads(None)
+    ([-1, 0, 1, 2], [0, 4], [])
+    """
+    if not text:
+        return []
+    first, dots, last = text.partition("..")
+    try:
+        return list(range(int(first), int(last) + 1)) if dots else [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SolidError(f"--leads {text}: write a range such as 0..8 or a list such as 0,1,4,8") from None
 
 
 def describe(store: PairStore, pattern: str, amount: float, regime: str) -> str:

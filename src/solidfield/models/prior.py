@@ -57,16 +57,16 @@ class Prior(nn.Module):
         base = self.kriging.mean[channel].to(values.dtype)
         count = int(mask.flatten(1).sum(1).max())
         site = mask.flatten(1).int().argsort(dim=1, descending=True, stable=True)[:, : max(count, 1)]  # (B, n)
-        rows, columns = (_tiles(n, count > MOST).to(mask.device) for n in shape)  # (T_y, t_y), (T_x, t_x)
+        rows, columns = (tiles(n, TILE if count > MOST else n).to(mask.device) for n in shape)  # (T_y, t_y), (T_x, t_x)
         around = covariance.kernel.shape
         site = _nearest(site, mask, rows, columns, around) if count > MOST else site[:, None]  # (B, T, n)
         reach = unrolled(covariance.kernel, shape), unrolled(covariance.at(lead).to(values.dtype), shape)
-        cells = _cells(rows, columns, shape)  # (T, t)
+        cells = cells_of(rows, columns, shape)  # (T, t)
         laws = [  # a query at a time, whose matrices fit into a cache
             self._law((v - base).flatten(), known.flatten(), where, cells, reach)
             for v, known, where in zip(values, mask, site, strict=True)
         ]
-        mean, variance = (_assembled(torch.stack(part), rows, columns, shape) for part in zip(*laws, strict=True))
+        mean, variance = (assembled(torch.stack(part), rows, columns, shape) for part in zip(*laws, strict=True))
         return mean + base, variance
 
     def _law(
@@ -84,12 +84,11 @@ class Prior(nn.Module):
         return Given.of(among, error, known).law(across, anomaly[site], variance)
 
 
-def _tiles(length: int, many: bool) -> Tensor:  # (T, t) cells of each tile along an axis; a last one may overhang
-    size = TILE if many else length
+def tiles(length: int, size: int) -> Tensor:  # (T, t) cells of each tile along an axis; a last one may overhang
     return torch.arange(-(-length // size))[:, None] * size + torch.arange(size)
 
 
-def _cells(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:  # (T, t) flat cells of each tile
+def cells_of(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:  # (T, t) flat cells of each tile
     y, x = rows.clamp(max=shape[0] - 1), columns.clamp(max=shape[1] - 1)
     return (y[:, None, :, None] * shape[1] + x[None, :, None, :]).flatten(2).flatten(0, 1)
 
@@ -112,7 +111,7 @@ def _nearest(
     return site[:, None].expand(-1, len(centre), -1).gather(2, nearest)
 
 
-def _assembled(
+def assembled(
     tiles: Tensor,  # (B, T, t_y * t_x)
     rows: Tensor,  # (T_y, t_y)
     columns: Tensor,  # (T_x, t_x)

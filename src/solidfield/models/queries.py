@@ -18,7 +18,42 @@ from ..theory.interpolate import FILLS, fill
 
 def query_width(spec: Spec, place: Tensor) -> int:
     """Channels of `query_channels`."""
-    return 2 * spec.channels + 1 + len(place) + spec.covariates
+    return 2 * spec.channels + 1 + len(place) + spec.covariates + window_width(spec)
+
+
+def window_width(spec: Spec) -> int:
+    """Channels of `window_channels`."""
+    return 2 * spec.channels * (spec.window - 1)
+
+
+def window_channels(source: Source, spec: Spec) -> Tensor:  # (B, window_width, H, W)
+    """The readings and masks of the frames before, checked against what the model was built for."""
+    found = 1 if source.window is None else 1 + source.window.mask.shape[1]
+    if found != spec.window:
+        raise SolidError(f"the query knows {found} frames, the model was built for a window of {spec.window}")
+    if source.window is None:
+        return source.values[:, :0]
+    values, mask = source.window.values, source.window.mask.to(source.values.dtype)
+    return torch.cat([values, mask], dim=2).flatten(1, 2)
+
+
+def earlier_width(spec: Spec) -> int:
+    """Channels of `earlier_channels`."""
+    return window_width(spec) + (spec.window > 1)
+
+
+def earlier_channels(source: Source, spec: Spec) -> Tensor:  # (B, earlier_width, H, W)
+    """The window, and with one the lead, for a network that is told of no lead otherwise."""
+    window = window_channels(source, spec)
+    return torch.cat([window, lead_channel(source, spec)], dim=1) if spec.window > 1 else window
+
+
+def lead_channel(source: Source, spec: Spec) -> Tensor:  # (B, 1, H, W)
+    """How far ahead; with a window leads are many, and a step counts for less the further ahead it is."""
+    lead = source.lead.to(source.values.dtype)
+    if spec.window > 1:
+        lead = lead.sign() * lead.abs().log1p()
+    return lead[:, None, None, None].expand(-1, 1, *source.values.shape[-2:])
 
 
 def check_fill(how: str) -> str:
@@ -34,20 +69,21 @@ def readings(source: Source, how: str, grid: Grid) -> Tensor:  # (B, C, H, W)
 
 def query_channels(
     source: Source,
+    spec: Spec,
     place: Tensor,  # (E, H, W), see `coordinate_channels`
     how: str = "none",  # see `readings`
-    grid: Grid | None = None,  # for a filling
 ) -> Tensor:  # (B, query_width, H, W)
-    """[X_c, M_i, lead, place, covariates]."""
+    """[X_c, M_i, lead, place, covariates, window]."""
     like, shape = source.values, source.values.shape[-2:]
     inputs = [
-        source.values if grid is None else readings(source, how, grid),
+        readings(source, how, spec.grid),
         source.mask.to(like.dtype),
-        source.lead.to(like.dtype)[:, None, None, None].expand(-1, 1, *shape),
+        lead_channel(source, spec),
         place.to(like).expand(len(source), -1, *shape),
     ]
     if source.covariates is not None:
         inputs.append(source.covariates)
+    inputs.append(window_channels(source, spec))
     return torch.cat(inputs, dim=1)
 
 

@@ -19,6 +19,7 @@ from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
 from ..noise import Noise
 from ..theory.objective import masked_mean
+from .queries import earlier_channels, earlier_width
 
 
 class Regression(Forecaster):
@@ -62,9 +63,9 @@ def known_channels(source: Source, spec: Spec) -> Tensor:  # (B, E, H, W), E may
 
 
 def input_channels(source: Source, spec: Spec, mask_channel: bool) -> Tensor:  # (B, input_width, H, W)
-    """What a cell tells the network: readings, which of them are real (if asked), what is known anyway."""
+    """What a cell tells the network: readings, which of them are real (if asked), the window, what is known anyway."""
     mask = [source.mask.to(source.values.dtype)] if mask_channel else []
-    return torch.cat([source.values, *mask, known_channels(source, spec)], dim=1)
+    return torch.cat([source.values, *mask, earlier_channels(source, spec), known_channels(source, spec)], dim=1)
 
 
 def everywhere(source: Source, cells: Tensor | None) -> Tensor:  # (B, H, W) bool
@@ -73,4 +74,4 @@ def everywhere(source: Source, cells: Tensor | None) -> Tensor:  # (B, H, W) boo
 
 
 def input_width(spec: Spec, mask_channel: bool) -> int:
-    return spec.channels * (2 if mask_channel else 1) + spec.covariates
+    return spec.channels * (2 if mask_channel else 1) + earlier_width(spec) + spec.covariates

@@ -25,7 +25,8 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -38,13 +39,18 @@ from torch import Tensor, nn
 from ..errors import SolidError
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
+from ..grid import lengths
 from ..nn.unet import UNet
 from ..noise import Noise
 from ..scores.conformal import FEWEST, conformal_quantile
-from ..theory.copula import Latents, channel_mixing, make_copula
+from ..theory.copula import Copula, Latents, channel_mixing, make_copula
 from ..theory.laws import LAWS
+from ..theory.trajectory_copula import Latents as TrajectoryLatents
+from ..theory.trajectory_copula import TrajectoryCopula
+from .classical import adopt_shapes
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
+from .window_prior import WindowPrior
 
 DOUBT = 11  # so many latents observed twice weigh as much as the guess that their correlation is 0 +- 0.3
 
@@ -102,7 +108,8 @@ class Solid(Forecaster):
         place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
-        self.prior = Prior(spec, obs_std) if prior == "kriging" else None
+        kind = Prior if spec.window == 1 else WindowPrior
+        self.prior = kind(spec, obs_std) if prior == "kriging" else None
         width = query_width(spec, place) + (2 * spec.channels if self.prior else 0)
         self.encoder = UNet(
             width * patch**2,
@@ -119,23 +126,37 @@ class Solid(Forecaster):
         self.activate = nn.SiLU()
         self.law = LAWS[law](features, spec.channels, **(law_options or {}))
         self.register_buffer("strange", torch.zeros(spec.channels, *spec.grid.shape, dtype=torch.bool))
-        self.register_buffer("stretch", torch.ones(2, 2))
         self.strange: Tensor  # (C, H, W) bool, the cells that no target taught
-        self.stretch: Tensor  # of z at (taught, strange) cells, at (lead 0, ahead)
+        self.stretch: Tensor  # of z at (taught, strange) cells, at (lead 0, ahead), or at each lead of a window
+        self.leads: Tensor  # (L,) of a window
+        if spec.window > 1:
+            self.register_buffer("leads", torch.zeros(1))
+            self.register_load_state_dict_pre_hook(adopt_shapes)
+        self.register_buffer("stretch", torch.ones(2, 2 if spec.window == 1 else 1))
         self.register_buffer("lasting", torch.zeros(()))
         self.lasting: Tensor  # the correlation of a cell's latents from step to step
-        self.copula = make_copula(copula, spec.grid, spec.channels).requires_grad_(False)
+        self.direct = spec.window > 1
+        self.copula: Copula | TrajectoryCopula = make_copula(copula, spec.grid, spec.channels)
+        if self.direct:
+            if copula != "conditioned":
+                raise SolidError(f"copula '{copula}' knows no time; leave the option out for readings with a window")
+            self.copula = TrajectoryCopula(spec.grid, spec.channels, lengths(spec.grid)[0])
+        self.copula.requires_grad_(False)
 
     def prepare(self, batches: Iterable[Pair]) -> None:
+        pairs = list(batches)
+        if self.direct:
+            self.leads = torch.cat([pair.source.lead for pair in pairs]).unique().to(self.leads)
+            self.stretch = self.stretch.new_ones(2, len(self.leads))
         if self.prior is not None:
-            self.prior.fit(batches)
+            self.prior.fit(pairs)
 
     def prepared(self) -> nn.Module | None:
         return self.prior
 
     def encode(self, source: Source) -> tuple[Tensor, Tensor, Tensor]:  # (B, F, H, W), and (B, C, H, W) twice
         """The features of a query, and the location and scale in whose units its laws are."""
-        query = query_channels(source, self.place, self.fill, self.spec.grid)
+        query = query_channels(source, self.spec, self.place, self.fill)
         if self.prior is None:
             location, scale = torch.zeros_like(source.values), torch.ones_like(source.values)
         else:
@@ -165,35 +186,64 @@ class Solid(Forecaster):
         return self._sample(source, noise, few=True)
 
     @torch.no_grad()
+    def sample_leads(self, source: Source, leads: Sequence[int], members: int, noise: Noise) -> Tensor:
+        """One pass a lead; the latents of all leads are drawn together."""
+        asked = torch.tensor(leads, dtype=source.lead.dtype).expand(len(source), -1)
+        assert isinstance(self.copula, TrajectoryCopula)
+        latents = self.copula(source, asked, noise, int(self.leads.max()))  # (K, B, L, C, H, W)
+        at = [replace(source, lead=asked[:, i].to(source.lead)) for i in range(len(leads))]
+        return torch.stack([self._members(one, latents[:, :, i]) for i, one in enumerate(at)], dim=2)
+
+    @torch.no_grad()
     def _sample(self, source: Source, noise: Noise, few: bool) -> Tensor:
+        if isinstance(self.copula, TrajectoryCopula):
+            z = self.copula(source, source.lead[:, None], noise, int(self.leads.max()))[:, :, 0]
+        else:
+            z = self.copula(source, noise)
+        return self._members(source, z, few)
+
+    def _members(self, source: Source, z: Tensor, few: bool = False) -> Tensor:  # (K, B, C, H, W)
         features, location, scale = self.encode(source)
-        z = self.copula(source, noise)  # (K, B, C, H, W)
         u = self.law.quantiles(features, z * self._widening(source), few)
-        return torch.where(pinned(source), source.values + self.obs_std * z, location + scale * u)
+        read = source.read_then()
+        return torch.where(read.mask, read.values + self.obs_std * z, location + scale * u)
 
     def _widening(self, source: Source) -> Tensor:  # (B, C, H, W)
-        taught, strange = self.stretch[:, (source.lead > 0).long(), None, None, None]  # (B, 1, 1, 1)
+        taught, strange = self.stretch[:, self._kind(source.lead), None, None, None]  # (B, 1, 1, 1)
         return torch.where(self.strange, torch.maximum(taught, strange), taught)
+
+    def _kind(self, lead: Tensor) -> Tensor:  # (B,) which stretch
+        """With a window every lead has its own, and others the nearest one's."""
+        return (lead[:, None] - self.leads).abs().argmin(1) if self.direct else (lead > 0).long()
 
     def conclude(
         self, held_out: Iterable[Pair], never_supervised: Tensor, followed: Iterable[tuple[Pair, Pair]] = ()
     ) -> None:
         """Stretch the laws as the latents of held-out targets ask, then fit the copula and the memory to them."""
-        pairs = list(held_out)
+        pairs = list(held_out)  # with a window, each batch is of one source, at all its leads
         self.strange.copy_(never_supervised)
         self.stretch.copy_(self._asked_stretch(pairs))
-        examples: list[Latents] = []
         together: list[Tensor] = []
+        apart: list[Latents] = []
+        trajectories: list[TrajectoryLatents] = []
         for pair in pairs:
             mask, z = self._latents(pair)
             z = z / self._widening(pair.source)
             together.append(z.movedim(1, -1)[mask.all(1)])
+            if self.direct:
+                trajectories += trajectory_latents(pair.source, mask, z)
+                continue
             flat, asked, read = z.flatten(2), mask.flatten(2), pair.source.mask.flatten(2)  # (B, C, HW)
             for b, c in product(range(len(pair)), range(self.spec.channels)):
                 cells, sensors = asked[b, c].nonzero()[:, 0], read[b, c].nonzero()[:, 0]
-                examples.append(Latents(flat[b, c, cells], cells, sensors, float(pair.source.lead[b])))
+                apart.append(Latents(flat[b, c, cells], cells, sensors, float(pair.source.lead[b])))
         self.copula.requires_grad_(True)
-        self.copula.fit(examples)
+        if isinstance(self.copula, TrajectoryCopula):
+            if isinstance(self.prior, WindowPrior):
+                self.copula.adopt(self.prior.covariance[0])
+            self.copula.fit(trajectories)
+        else:
+            self.copula.fit(apart)
         self.copula.requires_grad_(False)
         self.copula.mixing.copy_(channel_mixing(together))
         self.lasting.copy_(self._observed_lasting(followed))
@@ -210,19 +260,20 @@ class Solid(Forecaster):
         z[b, c, y, x] = self.law.latent(features[b, y, x], values[b, c, y, x], c)
         return mask, z
 
-    def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (2, 2)
+    def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (2, kinds of leads)
         """What makes a central 90 % interval hold 90 % of the held-out targets of each kind."""
-        sizes, cells, strange, ahead = [], [], [], []
+        sizes, cells, strange, kinds = [], [], [], []
         for pair in pairs:
             mask, z = self._latents(pair)
             b, c, y, x = mask.nonzero(as_tuple=True)
             sizes.append(z[b, c, y, x].abs())
             cells.append(y * self.spec.grid.shape[1] + x)
             strange.append(self.strange[c, y, x])
-            ahead.append(pair.source.lead[b] > 0)
-        size, cell, new, later = (torch.cat(parts).cpu().numpy() for parts in (sizes, cells, strange, ahead))
-        taught = [stretch_asked_by(size[~new & (later == when)]) for when in (False, True)]
-        there = [new & (later == when) for when in (False, True)]
+            kinds.append(self._kind(pair.source.lead)[b])
+        size, cell, new, kind = (torch.cat(parts).cpu().numpy() for parts in (sizes, cells, strange, kinds))
+        every = range(self.stretch.shape[1])
+        taught = [stretch_asked_by(size[~new & (kind == one)]) for one in every]
+        there = [new & (kind == one) for one in every]
         return torch.tensor([taught, [stretch_at_new_cells(size[rows], cell[rows]) for rows in there]])
 
     def _observed_lasting(self, followed: Iterable[tuple[Pair, Pair]]) -> Tensor:  # ()
@@ -263,6 +314,17 @@ def _asked(sizes: np.ndarray) -> float:  # (n,)
     return conformal_quantile(sizes, 0.9) / NormalDist().inv_cdf(0.95)
 
 
+def trajectory_latents(source: Source, mask: Tensor, z: Tensor) -> list[TrajectoryLatents]:  # (B, C, H, W) twice
+    """The latents of a batch of one source at several leads, by variable."""
+    found = []
+    for c in range(mask.shape[1]):
+        b, y, x = mask[:, c].nonzero(as_tuple=True)
+        places = torch.stack([source.lead[b].long(), y, x], 1)
+        known = source.frames.mask[0, :, c].nonzero() * torch.tensor([-1, 1, 1])
+        found.append(TrajectoryLatents(z[b, c, y, x], places, known))
+    return found
+
+
 def pinned(source: Source) -> Tensor:  # (B, C, H, W) bool
     """The cells whose value at the target's time was read."""
-    return source.mask & (source.lead == 0)[:, None, None, None]
+    return source.read_then().mask

@@ -72,7 +72,7 @@ class SolidOnepass(Forecaster):
         silence(self.generator.stem, noises + 2 * spec.channels + 1, len(place), patch)
 
     def fields(self, source: Source, white: Tensor) -> Tensor:  # (K, B, noises, H, W) -> (K, B, C, H, W)
-        query = query_channels(source, self.place).expand(len(white), -1, -1, -1, -1)
+        query = query_channels(source, self.spec, self.place).expand(len(white), -1, -1, -1, -1)
         inputs = torch.cat([white, query], dim=2).flatten(0, 1)
         return in_patches(self.generator, inputs, self.patch).unflatten(0, white.shape[:2])
 

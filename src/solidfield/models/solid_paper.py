@@ -26,7 +26,15 @@ from ..fields import Source
 from ..forecast import Spec
 from ..nn.unet import UNet
 from .denoising import Denoising
-from .queries import check_fill, coordinate_channels, in_patches, readings, silence
+from .queries import (
+    check_fill,
+    coordinate_channels,
+    earlier_channels,
+    earlier_width,
+    in_patches,
+    readings,
+    silence,
+)
 from .regression import known_channels
 
 
@@ -75,8 +83,9 @@ class SolidPaper(Denoising):
         place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
+        width = 3 * spec.channels + spec.covariates + earlier_width(spec)
         self.net = UNet(
-            in_channels=(3 * spec.channels + spec.covariates + len(place)) * patch**2,
+            in_channels=(width + len(place)) * patch**2,
             out_channels=spec.channels * patch**2,
             base=base,
             multipliers=multipliers,
@@ -85,7 +94,7 @@ class SolidPaper(Denoising):
             dropout=dropout,
             periodic=spec.grid.periodic if periodic else (False, False),
         )
-        silence(self.net.stem, 3 * spec.channels + spec.covariates, len(place), patch)
+        silence(self.net.stem, width, len(place), patch)
         for p in self.net.head.parameters():
             nn.init.zeros_(p)
 
@@ -98,5 +107,6 @@ class SolidPaper(Denoising):
     ) -> Tensor:  # (B, C, H, W)
         x_c, m_i = readings(source, self.fill, self.spec.grid), source.mask.to(x_tau.dtype)
         place = self.place.to(x_tau).expand(len(x_tau), -1, -1, -1)
-        inputs = torch.cat([x_tau, x_c, m_i, known_channels(source, self.spec), place], dim=1)
+        told = torch.cat([known_channels(source, self.spec), earlier_channels(source, self.spec)], dim=1)
+        inputs = torch.cat([x_tau, x_c, m_i, told, place], dim=1)
         return in_patches(lambda patches: self.net(patches, tau), inputs, self.patch)

@@ -32,7 +32,8 @@ from .channels import Channels
 from .covariates import Covariates, Past, Recipe, fit_recipe
 from .holdout import RANK, Holdout
 from .scaling import Scaling, check_transform, transformed
-from .store import Example, PairStore, write_pairs
+from .store import PairStore, write_pairs
+from .writing import Example
 
 PARTS = ("_count", "_spread", "_std", "_error")  # what a gridded variable may carry beside itself
 

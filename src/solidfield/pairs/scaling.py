@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import SolidError
-from ..fields import OraclePair, Pair, Source, Target
+from ..fields import OraclePair, Pair, Source, Target, Window
 from ..questions.record import Record
 from .store import Indices, PairStore
 
@@ -138,7 +138,10 @@ class Scaling:
         """Physical units to standard ones; exact zeros stay off the mask."""
         if isinstance(sparse, Source):
             values = self._to_standard(sparse.values)
-            return Source.of(values, sparse.mask, sparse.lead, sparse.covariates)
+            window = sparse.window
+            if window is not None:
+                window = Window.of(self._to_standard(window.values), window.mask)
+            return Source.of(values, sparse.mask, sparse.lead, sparse.covariates, window)
         if isinstance(sparse, Target):
             return Target.of(self._to_standard(sparse.values), sparse.mask)
         if isinstance(sparse, Pair):

@@ -7,10 +7,12 @@ Zarr v3 group of ragged lists, for `source` and `target` alike:
     <side>_cells   (R,)       flat index into (C, H, W), ascending within an example
     <side>_values  (R,)       float32, physical units
 
-with one column per example for trajectory, frames, times, lead and split, and on request what is known at every
-cell (`channels.py`) and which cells are held for ever (`holdout.py`). The one exception has another name and says
-so: `oracle_dense (E, C, H, W)`, in a store made from simulated truth on request, whose attributes have
-`leaks: true`.
+with one column per example for trajectory, frames, times, lead and split. A store with a window holds every frame
+that is a source once, `source_list (E,)` says which list is an example's, and the frames before it are the lists of
+the same trajectory a step earlier (`windows.py`): windows and leads cost no further reading. On request a store has
+what is known at every cell (`channels.py`) and which cells are held for ever (`holdout.py`). The one exception has
+another name and says so: `oracle_dense (E, C, H, W)`, in a store made from simulated truth on request, whose
+attributes have `leaks: true`.
 """
 
 from __future__ import annotations
@@ -18,57 +20,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import zarr
 from torch import Tensor
 
 from ..errors import SolidError
-from ..fields import OraclePair, Pair, Source, Target
+from ..fields import OraclePair, Pair, Source, Target, Window
 from ..forecast import Spec
 from ..grid import Grid
+from ..keys import evenly
 from .channels import Channels
-from .ragged import Growing, appearing, kind_of, label, load, positions, read_label
+from .ragged import appearing, kind_of, label, load, positions, read_label
+from .windows import SOURCE_LIST, earlier_lists
+from .writing import COLUMNS, SIDES, SPLITS, Example, write_arrays
 
 KIND, VERSION = "pair", 1
-SPLITS = ("train", "validation", "test", "between")  # the column `split` holds positions in this list
-SIDES = ("source", "target")
-COLUMNS = {
-    "trajectory": "<i4",
-    "frame_source": "<i4",
-    "frame_target": "<i4",
-    "time_source": "<f8",
-    "time_target": "<f8",
-    "lead": "<i4",
-    "split": "|i1",
-}
 # (H, W) bool: never sources; targets of test examples only, of validation examples only
 HELD = ("held_sensors", "held_blocks", "calibration_cells")
 FORMER = {"strangers": "calibration_cells"}  # names of held cells in older stores
 Indices = Sequence[int] | np.ndarray
-
-
-@dataclass(frozen=True)
-class Example:
-    """One source and one target as lists of readings."""
-
-    source_cells: np.ndarray  # (n,) flat index into (C, H, W)
-    source_values: np.ndarray  # (n,)
-    target_cells: np.ndarray  # (m,)
-    target_values: np.ndarray  # (m,)
-    lead: int
-    split: str  # one of SPLITS
-    time_source: float
-    time_target: float
-    trajectory: int = 0
-    frame_source: int = 0
-    frame_target: int = 0
-    dense: np.ndarray | None = None  # (C, H, W), simulated truth at the target time, in leaking stores only
 
 
 def write_pairs(
@@ -89,6 +63,8 @@ def write_pairs(
     clock: Mapping[str, Any] | None = None,  # how readings fell into frames, for new ones
     held: Mapping[str, np.ndarray] | None = None,  # of HELD
     channels: Channels | None = None,
+    window: int = 1,
+    stride: int = 1,  # frames in a step
 ) -> PairStore:
     """Write examples at constant memory as they come; the store appears under its name only when complete.
 
@@ -127,6 +103,10 @@ def write_pairs(
         (H, W) bool: `held_sensors`, `held_blocks`, `calibration_cells`.
     channels : Channels, optional
         What is known at every cell.
+    window : int
+        Frames that an example knows: its source, and the sources of its trajectory before it, `stride` frames apart.
+    stride : int
+        Frames in a step.
 
     Returns
     -------
@@ -149,7 +129,7 @@ def write_pairs(
     path = Path(path)
     with appearing(path, KIND) as group:
         masks = {name: mask for name, mask in {"domain": grid.domain, **(held or {})}.items() if mask is not None}
-        counts, checksums = _write_arrays(group, (len(variables), *grid.shape), masks, examples, leaks)
+        counts, checksums = write_arrays(group, (len(variables), *grid.shape), masks, examples, leaks, window > 1)
         if channels is not None:
             checksums |= channels.write(group)
         attributes = {
@@ -169,78 +149,10 @@ def write_pairs(
             attributes |= {"epoch": epoch, "clock": dict(clock or {})}
         if channels is not None:
             attributes |= {"recipe": channels.recipe, "covariates": list(channels.counts)}
+        if window > 1:
+            attributes |= {"window": window, "stride": stride}
         label(group, KIND, VERSION, attributes | counts | {"checksums": checksums})
     return PairStore(path)
-
-
-def _write_arrays(
-    group: zarr.Group,
-    shape: tuple[int, int, int],  # (C, H, W)
-    masks: Mapping[str, np.ndarray],  # domain and held cells: (H, W) bool
-    examples: Iterable[Example],
-    leaks: bool,
-) -> tuple[dict[str, Any], dict[str, str]]:  # counts, checksums
-    arrays = {name: Growing(group, name, dtype) for name, dtype in COLUMNS.items()}
-    for side in SIDES:
-        for part, dtype in (("offsets", "<i8"), ("cells", "<i4"), ("values", "<f4")):
-            arrays[f"{side}_{part}"] = Growing(group, f"{side}_{part}", dtype)
-        arrays[f"{side}_offsets"].add([0])
-    if leaks:
-        arrays["oracle_dense"] = Growing(group, "oracle_dense", "<f4", shape)
-    for name, mask in masks.items():
-        arrays[name] = Growing(group, name, "|b1", mask.shape[1:])
-        arrays[name].add(mask)
-
-    dropped, leads, per_split = 0, set(), dict.fromkeys(SPLITS, 0)
-    for example in examples:
-        if len(example.source_cells) == 0 or len(example.target_cells) == 0:
-            dropped += 1
-            continue
-        for side in SIDES:
-            cells, values = _in_order(
-                getattr(example, f"{side}_cells"), getattr(example, f"{side}_values"), shape, side
-            )
-            arrays[f"{side}_cells"].add(cells)
-            arrays[f"{side}_values"].add(values)
-            arrays[f"{side}_offsets"].add([arrays[f"{side}_cells"].length])
-        for name in COLUMNS:
-            arrays[name].add([SPLITS.index(example.split) if name == "split" else getattr(example, name)])
-        if leaks:
-            arrays["oracle_dense"].add(np.asarray(example.dense)[None])
-        leads.add(int(example.lead))
-        per_split[example.split] += 1
-    if not leads:
-        raise SolidError(
-            f"none of {dropped} examples has both a source and a target reading, nothing was written; "
-            "check the data for missing values or measure more cells"
-        )
-    for array in arrays.values():
-        array.flush(everything=True)
-    counts = {
-        "leads": sorted(leads),
-        "examples": arrays["lead"].length,
-        "splits": per_split,
-        "dropped": dropped,
-        "readings": {side: arrays[f"{side}_cells"].length for side in SIDES},
-    }
-    return counts, {name: array.checksum.hexdigest() for name, array in arrays.items()}
-
-
-def _in_order(
-    cells: np.ndarray,  # (n,)
-    values: np.ndarray,  # (n,)
-    shape: tuple[int, int, int],  # (C, H, W)
-    side: str,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Readings by ascending cell, one a cell, each finite and inside the grid."""
-    if np.any(cells[1:] <= cells[:-1]) and len(cells) == len(values):
-        order = np.argsort(cells, kind="stable")
-        cells, values = cells[order], values[order]
-    if len(cells) != len(values) or cells[0] < 0 or cells[-1] >= np.prod(shape) or np.any(cells[1:] == cells[:-1]):
-        raise SolidError(f"{side} readings must be one value per distinct cell of {shape}; check the cell indices")
-    if not np.all(np.isfinite(values)):
-        raise SolidError(f"{side} readings hold a value that is not finite; leave out cells that were not observed")
-    return cells, values
 
 
 def is_pairs(path: str | Path) -> bool:
@@ -322,6 +234,7 @@ class PairStore:
             self.offsets: tuple[float, ...] = tuple(self.attributes.get("offsets", (0.0,) * len(self.variables)))
             self.epoch: str | None = self.attributes.get("epoch")  # None: times are a simulation's own
             self.recipe: dict[str, Any] | None = self.attributes.get("recipe")  # of the covariates
+            self.window: int = self.attributes.get("window", 1)  # frames that an example knows
         except KeyError as missing:
             raise SolidError(f"{path} is damaged (no {missing} in its attributes); write it anew") from None
 
@@ -340,7 +253,8 @@ class PairStore:
 
     def spec(self) -> Spec:
         """What a model must know to be built for these pairs."""
-        return Spec(self.grid, len(self.variables), sum(self.attributes.get("covariates", ())), self.shifts)
+        covariates = sum(self.attributes.get("covariates", ()))
+        return Spec(self.grid, len(self.variables), covariates, self.shifts, self.window)
 
     @cached_property
     def held(self) -> dict[str, np.ndarray]:  # name -> (H, W) bool, of HELD
@@ -375,6 +289,13 @@ class PairStore:
         }
 
     @cached_property
+    def _lists(self) -> np.ndarray:  # (E, W) of sources: an example's own, then those before it; -1: nothing was read
+        if self.window == 1:
+            return np.arange(len(self))[:, None]
+        stride = self.attributes["stride"]
+        return earlier_lists(self.columns, self._array(SOURCE_LIST), self.window, stride)
+
+    @cached_property
     def _dense(self) -> np.ndarray:  # (E, C, H, W)
         return self._array("oracle_dense")
 
@@ -383,7 +304,7 @@ class PairStore:
 
     def load(self) -> None:
         """Bring readings and columns into memory and check them against their checksums."""
-        _ = self.columns, self._ragged, self.channels
+        _ = self.columns, self._ragged, self._lists, self.channels
 
     def split(self, name: str) -> np.ndarray:  # (n,) indices of examples
         if name not in SPLITS:
@@ -402,15 +323,24 @@ class PairStore:
         return self if share == self.share else open_pairs(self.path, share)
 
     def readings_of(
-        self, side: str, indices: Indices
+        self, side: str, indices: Indices, back: int = 0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N,) row in the batch, flat cell in (C, H, W), value
-        """The readings of some examples on one side, `source` or `target`."""
+        """The readings of some examples on one side, `source` or `target`; of a source so many steps back."""
         chosen = np.asarray(indices, dtype=np.int64)
         if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self)):
             raise SolidError(f"example {chosen.max()} is not among the {len(self)} of {self.path}; count from 0")
         offsets, cells, values = self._ragged[side]
-        rows, where = positions(offsets, chosen)
-        return rows, cells[where], values[where]
+        lists = chosen if side == "target" else self._lists[chosen, back]
+        there = np.flatnonzero(lists >= 0)
+        rows, where = positions(offsets, lists[there])
+        return there[rows], cells[where], values[where]
+
+    def of_sources(self, indices: Indices, count: int) -> list[np.ndarray]:
+        """Some of these examples, about `count`, in groups that share a source: its leads."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        _, first, group = np.unique(self._lists[chosen, 0], return_index=True, return_inverse=True)
+        wanted = evenly(np.arange(len(first)), max(1, count * len(first) // len(chosen)))
+        return [chosen[group == one] for one in wanted]
 
     def followed(self, indices: Indices) -> tuple[np.ndarray, np.ndarray]:  # two of (n,)
         """The forecasts among these examples that end in the frame where another begins, and those others."""
@@ -430,10 +360,15 @@ class PairStore:
         chosen = {name: column[np.asarray(indices, dtype=np.int64)] for name, column in self.columns.items()}
         lead = torch.from_numpy(chosen["lead"].astype(np.float32))
         known = None if self.channels is None else self.channels.at(chosen["frame_source"], chosen["frame_target"])
-        return Pair(Source(source_values, source_mask, lead, known), Target(*self._scatter("target", indices)))
+        window = None
+        if self.window > 1:
+            earlier = [self._scatter("source", indices, back) for back in range(1, self.window)]
+            window = Window(*(torch.stack(part, 1) for part in zip(*earlier, strict=True)))
+        source = Source(source_values, source_mask, lead, known, window)
+        return Pair(source, Target(*self._scatter("target", indices)))
 
-    def _scatter(self, side: str, indices: Indices) -> tuple[Tensor, Tensor]:  # (B, C, H, W) twice
-        rows, cells, readings = self.readings_of(side, indices)
+    def _scatter(self, side: str, indices: Indices, back: int = 0) -> tuple[Tensor, Tensor]:  # (B, C, H, W) twice
+        rows, cells, readings = self.readings_of(side, indices, back)
         shape = (len(indices), len(self.variables), *self.grid.shape)
         values, mask = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=bool)
         flat = rows * (len(self.variables) * self.grid.cells) + cells

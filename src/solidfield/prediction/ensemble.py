@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -87,18 +87,19 @@ def rollout(
     """
     members, queries = noise.size
     known, states = source, list[Tensor]()  # `known` is what all members share: mask, lead and covariates
+    own: Source | None = None  # what each member conditions on
     lasting = LastingNoise(noise, model.memory if memory is None else memory)
     for step in range(steps):
         if step == 0:
             state = model.sample(source, members, lasting.step())
         else:
-            own = known.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
-            own = Source.of(states[-1].flatten(0, 1), own.mask, own.lead, own.covariates)
+            told = known.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
+            own = (told if own is None else own).then(states[-1].flatten(0, 1), told.mask, told.covariates)
             state = model.sample_few(own, 1, one_query_per_member(lasting.step()))[0].unflatten(0, (members, queries))
         if step < len(later):
             read = later[step]
             state = torch.where(read.mask, read.values, state)
-            known = Source(known.values, known.mask | read.mask, known.lead, read.covariates)
+            known = replace(known, mask=known.mask | read.mask, covariates=read.covariates)
         states.append(state)
     return torch.stack(states, dim=2)
 

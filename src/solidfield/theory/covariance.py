@@ -83,8 +83,9 @@ def collect(batches: Iterable[Pair]) -> Pair:
     if not any(bool(pair.target.mask.any()) for pair in kept):
         raise SolidError("the training pairs hold no target reading; check the scenario or the split")
     sources, targets = [pair.source for pair in kept], [pair.target for pair in kept]
+    values, mask, lead = (torch.cat([getattr(x, name) for x in sources]) for name in ("values", "mask", "lead"))
     return Pair(
-        Source(*(torch.cat([getattr(x, name) for x in sources]) for name in ("values", "mask", "lead"))),
+        Source(values, mask, lead),
         Target(*(torch.cat([getattr(x, name) for x in targets]) for name in ("values", "mask"))),
     )
 

@@ -107,7 +107,7 @@ class SpaceTime(nn.Module):
         """C of whole offsets up to so many frames: a table where one fits into memory, else itself."""
         height, width = self.grid.shape
         entries = (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
-        return self if entries > TABLE else CovarianceTable(self, frames)
+        return self if entries > TABLE else CovarianceTable(self, self.grid, frames)
 
     def fit(self, targets: Callable[[int, Covariance], tuple[Known, Tensor]], frames: int, steps: int = STEPS) -> float:
         """Maximise the likelihood of targets; `targets(step, C)` gives a batch, its readings nearest under C."""
@@ -134,20 +134,32 @@ class CovarianceTable:
     """C tabulated for every offset: rows are as long as any difference, so a difference of places is one number."""
 
     @torch.no_grad()
-    def __init__(self, model: SpaceTime, frames: int):
-        reach = (frames, model.grid.shape[0] - 1, model.grid.shape[1] - 1)
+    def __init__(self, covariance: Callable[[Tensor], Tensor], grid: Grid, frames: int):
+        self.frames = frames
+        reach = (frames, grid.shape[0] - 1, grid.shape[1] - 1)
         axes = [torch.arange(-n, n + 1) for n in reach]
         self.strides = torch.tensor([len(axes[1]) * len(axes[2]), len(axes[2]), 1])
         offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, 2)
-        self.table = torch.cat([model(part) for part in offsets.split(2**18)])
+        self.table = torch.cat([covariance(part) for part in offsets.split(2**18)])
         self.centre = len(self.table) // 2
 
     def __call__(self, offset: Tensor) -> Tensor:
-        return self.table[(offset * self.strides).sum(-1) + self.centre]
+        return self.at(self.along(offset))
+
+    def along(self, offset: Tensor) -> Tensor:  # (..., 3) -> (...)
+        """A place as one number: its offset from a common one, times the strides."""
+        return (offset * self.strides).sum(-1)
+
+    def at(self, difference: Tensor) -> Tensor:
+        """C of differences of places (`along`)."""
+        return self.table[difference + self.centre]
 
     def between(self, offset: Tensor) -> Tensor:
-        place = (offset * self.strides).sum(-1)
-        return self.table[place[:, None, :] - place[:, :, None] + self.centre]
+        place = self.along(offset)
+        return self.at(place[:, None, :] - place[:, :, None])
+
+    def places(self, cells: Tensor, width: int) -> Tensor:  # flat cells of rows so wide, at frame 0
+        return cells // width * self.strides[1] + cells % width * self.strides[2]
 
 
 def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:

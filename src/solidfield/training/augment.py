@@ -15,7 +15,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from ..fields import OraclePair, Pair, Source, Target
+from ..fields import OraclePair, Pair, Source, Target, Window
 
 
 @overload
@@ -56,8 +56,12 @@ def _multiples(step: int, length: int, count: int, generator: torch.Generator) -
 def _roll_pair(pair: Pair, cells: Tensor) -> Pair:
     source, target = pair.source, pair.target
     covariates = None if source.covariates is None else _take(source.covariates, cells)
+    window = None
+    if source.window is not None:
+        frames = source.window.mask.shape[1:3]
+        window = source.window.map(lambda tensor: _take(tensor.flatten(1, 2), cells).unflatten(1, frames))
     return Pair(
-        Source(_take(source.values, cells), _take(source.mask, cells), source.lead, covariates),
+        Source(_take(source.values, cells), _take(source.mask, cells), source.lead, covariates, window),
         Target(_take(target.values, cells), _take(target.mask, cells)),
     )
 
@@ -90,7 +94,12 @@ def thin(
     keep = torch.ones_like(sensors)
     keep[row[lost], cell[lost]] = False
     mask = source.mask & keep.reshape(len(source), 1, *source.mask.shape[2:])
-    return Source.of(source.values, mask, source.lead, source.covariates)
+    window = source.window
+    if window is not None:  # of the frames before, every sensor with the chance of these
+        lot = torch.rand(*window.mask.shape[:2], 1, *window.mask.shape[3:], generator=generator).to(device)
+        stays = lot >= (share * chosen).to(lot)[:, None, None, None, None]
+        window = Window.of(window.values, window.mask & stays)
+    return Source.of(source.values, mask, source.lead, source.covariates, window)
 
 
 def hide(pair: Pair, probability: float, most: float, generator: torch.Generator, past: int = 0) -> Pair:
@@ -124,4 +133,4 @@ def hide_history(
     gone = chosen & (hidden | (lot < share))
     covariates = source.covariates.clone()
     covariates[:, -past:] *= ~gone[:, None]
-    return Source.of(source.values, source.mask, source.lead, covariates)
+    return Source.of(source.values, source.mask, source.lead, covariates, source.window)

@@ -129,5 +129,6 @@ def _built(info: Document, grid: Grid, static: Tensor | None) -> Any:
     if name == SolidSet.name:
         return SolidSet(grid, len(data["variables"]), calendar=data["calendar"], static=static, **options)
     shifts = data.get("shifts", (0, 0))
-    spec = Spec(grid, len(data["variables"]), data["covariates"], (shifts[0], shifts[1]))
+    window = data.get("window", 1)
+    spec = Spec(grid, len(data["variables"]), data["covariates"], (shifts[0], shifts[1]), window)
     return build(name, spec, options)

@@ -6,8 +6,9 @@ A `Task` hides whether examples are pairs or questions; the loop, its checkpoint
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from .validation import total_crps, validation_examples
 
 PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
 CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
+CONCLUDE_WITH_WINDOW = 2000  # ... with a window, where several leads share them
 
 
 class Batch(Protocol):
@@ -129,7 +131,11 @@ class PairTask(Task):
             yield self.scaling.standardise(self.store.batch(rows)).to(device)
 
     def prepare(self, model: Forecaster, device: torch.device | str = "cpu") -> None:
-        model.prepare(self.batches(evenly(self.store.split("train"), PREPARE_EXAMPLES), device))
+        train = self.store.split("train")
+        some = evenly(train, PREPARE_EXAMPLES)
+        if self.store.window > 1:  # whole sources, so that every lead is among them
+            some = np.concatenate(self.store.of_sources(train, PREPARE_EXAMPLES))
+        model.prepare(self.batches(some, device))
 
     def total_crps(self, model: Forecaster, rank: int, processes: int, device: torch.device | str) -> float:
         assert self.examples is not None
@@ -140,7 +146,10 @@ class PairTask(Task):
         """Held-out examples, or training ones where there are none."""
         indices = self.store.split("validation" if self.held_out else "train")
         earlier, later = (self.batches(evenly(r, CONCLUDE_EXAMPLES), device) for r in self.store.followed(indices))
-        held_out = self.batches(evenly(indices, CONCLUDE_EXAMPLES), device)
+        held_out: Iterable[Pair] = self.batches(evenly(indices, CONCLUDE_EXAMPLES), device)
+        if self.store.window > 1:
+            groups = self.store.of_sources(indices, CONCLUDE_WITH_WINDOW)
+            held_out = chain.from_iterable(self.batches(group, device) for group in groups)
         model.conclude(held_out, self.never_supervised().to(device), zip(earlier, later, strict=True))
 
     def describe(self, model: Forecaster) -> dict[str, Any]:
@@ -157,6 +166,8 @@ class PairTask(Task):
         }
         if store.recipe is not None:
             data["recipe"] = store.recipe
+        if store.window > 1:
+            data["window"] = store.window
         if store.epoch is not None:
             data |= {"epoch": store.epoch, "clock": store.attributes["clock"]}
         return data

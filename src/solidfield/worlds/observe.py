@@ -4,9 +4,10 @@
 selects is never copied. Training opens the pairs and nothing else.
 
 Frames: lead L pairs the source frame f with the target frame f + 2 L. Even frames train, validate and test;
-odd frames of the test trajectories are the split `between`, times that no training example has seen. The
-masks of the global regime are one pair for all; of the instance regime, one for each (trajectory, source
-frame), whatever the lead.
+odd frames of the test trajectories are the split `between`, times that no training example has seen. A
+window of W also shows the sources of frames f - 2, f - 4 ... f - 2 (W - 1), and a lead of -1 or less asks for
+a frame between them. The masks of the global regime are one pair for all; of the instance regime, one for each
+(trajectory, source frame), whatever the lead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
-from ..pairs.store import Example, PairStore, write_pairs
+from ..pairs.store import PairStore, write_pairs
+from ..pairs.writing import Example
 from .scenarios import ScenarioLike, as_dict, scenario_masks
 
 READ_BYTES = 2**26  # truth held in memory at a time
@@ -60,6 +62,7 @@ def observe(
     oracle: bool = False,
     units: Sequence[str] | None = None,  # (C,)
     progress: Progress | None = None,
+    window: int = 1,
 ) -> PairStore:
     """Measure simulated truth as the scenario says and write the readings as sparse pairs, at constant memory.
 
@@ -72,7 +75,7 @@ def observe(
     scenario : Scenario
         Where the masks lie (`scenario`).
     leads : sequence of int, default (1,)
-        Steps ahead; a step is two frames. 0 reconstructs.
+        Steps ahead; a step is two frames. 0 reconstructs; with a window, -1 asks for the step before the last.
     validation, test : float, default 0.05 and 0.1
         Shares of the trajectories; the last ones test, those before them validate.
     seed : int, default 0
@@ -85,6 +88,8 @@ def observe(
         A unit for each variable.
     progress : callable, optional
         Called with trajectories done and their number.
+    window : int, default 1
+        Frames that an example knows: the source and those before it, each with its own sensors. They are stored once.
 
     Returns
     -------
@@ -105,8 +110,12 @@ def observe(
     (85, 10)
     """
     leads = tuple(sorted(set(leads)))
-    if not leads or leads[0] < 0:
-        raise SolidError(f"leads {leads} must be one or more whole numbers from 0")
+    if window < 1:
+        raise SolidError(f"window {window} is a number of frames; give 1 or more")
+    if not leads or leads[0] <= -window:
+        raise SolidError(
+            f"leads {leads} must be one or more whole numbers from {1 - window}; widen the window for earlier ones"
+        )
     if len(truth.times) <= 2 * leads[-1]:
         raise SolidError(
             f"lead {leads[-1]} needs {2 * leads[-1] + 1} frames or more, the truth holds {len(truth.times)}; "
@@ -127,6 +136,8 @@ def observe(
         scenario={**as_dict(scenario), "seed": int(seed)},
         world=truth.world,
         leaks=oracle,
+        window=window,
+        stride=2,
     )
 
 
@@ -167,7 +178,7 @@ def _measured(
                 m_i, m_o = common or masks(index=index)
                 for lead in leads:
                     ahead = frame + 2 * lead
-                    if ahead >= frames:
+                    if not 0 <= ahead < frames:
                         continue
                     yield Example(
                         *_readings(fields[frame], m_i, obs_std, (seed, "noise", trajectory, frame)),
