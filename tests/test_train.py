@@ -178,9 +178,9 @@ def test_reads_nothing_but_training_and_validation_examples(store: PairStore, ru
             self.seen.update(np.asarray(indices).tolist())
             return super().batch(indices)
 
-        def readings_of(self, side, indices):  # type: ignore[no-untyped-def]
+        def readings_of(self, side, indices, back=0):  # type: ignore[no-untyped-def]
             self.read.update(np.asarray(indices).tolist())
-            return super().readings_of(side, indices)
+            return super().readings_of(side, indices, back)
 
         def oracle_batch(self, indices):  # type: ignore[no-untyped-def]
             raise AssertionError("a strict model asked for dense truth")
