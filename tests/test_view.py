@@ -21,7 +21,7 @@ from solidfield.prediction.ask import area_mean, at
 from solidfield.prediction.maps import save_maps
 from solidfield.view import shown as shown_module
 from solidfield.view.export import NONE, export, packed
-from solidfield.view.outline import outline_of
+from solidfield.view.outline import coast_lines, outline_of
 from solidfield.view.sensors import named_places, sensors_of
 from solidfield.view.server import Exhibition, bind
 from solidfield.view.shown import Shown
@@ -311,3 +311,13 @@ def test_a_page_needs_maps_and_at_most_two(tmp_path):
 def test_imagined_sensors_need_a_run(maps):
     with pytest.raises(SolidError, match="need a run"):
         Exhibition([Shown(maps, "maps.nc")]).imagine({"variable": "pm", "start": 0, "lead": 0, "sensors": []})
+
+
+def test_coasts_lie_within_the_bounds_asked_for():
+    """Iceland is an island: its coast is there, in whole degrees around it, and nothing of Norway."""
+    lines = coast_lines((63.0, -25.0, 67.0, -13.0))
+    points = np.concatenate([np.array(line) for line in lines])
+    longest = max(lines, key=len)
+    assert np.allclose(np.ptp(longest, axis=0), [11, 3.1], atol=0.4)  # degrees from west to east, and to the north
+    assert points[:, 0].max() < -10
+    assert coast_lines((20.0, -40.0, 25.0, -35.0)) == []  # the open Atlantic

@@ -17,7 +17,7 @@ from ..prediction.maps import open_maps
 from ..run import Run, load
 from ..training.record import RUN
 from ..view.export import export as write_page
-from ..view.outline import outline_of
+from ..view.outline import coast_lines, outline_of
 from ..view.sensors import Sensors, named_places, sensors_of
 from ..view.server import Exhibition, bind, serve
 from ..view.shown import Shown
@@ -36,6 +36,7 @@ def view(
         list[Path] | None, typer.Option(help="A table or frames of readings; repeatable. A run needs them.")
     ] = None,
     outline: Annotated[list[Path] | None, typer.Option(help="GeoJSON to draw over the map; repeatable.")] = None,
+    coast: Annotated[bool, typer.Option("--coast", help="Draw the coast lines of the world (1:50m).")] = False,
     at: Annotated[str | None, typer.Option(help="A run: start here, such as 2024-01-15T08:00; the last time.")] = None,
     steps: Annotated[int | None, typer.Option(help="A run: leads to forecast; 0 reconstructs.")] = None,
     members: Annotated[int, typer.Option(help="A run: of the ensemble.")] = 100,
@@ -81,7 +82,8 @@ def view(
             maps = open_maps(path)
             shown.append(Shown(maps, path.name, sensors_of(maps, readings, say, **given) if readings else None))
     draw = draws[0] if draws and (files[0] / RUN).exists() else None
-    exhibition = Exhibition(shown, outline_of(outline or []), draw, zone)
+    lines = outline_of(outline or []) + (coast_lines(shown[0].bounds) if coast else [])
+    exhibition = Exhibition(shown, lines, draw, zone)
     if export is not None:
         kept = write_page(exhibition, export)
         size = export.stat().st_size

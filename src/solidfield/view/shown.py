@@ -22,6 +22,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import SolidError
+from ..grid import Bounds
 from ..prediction.ask import QUANTILES, area_mean, at, exceedance
 from ..readings.areas import area_weights
 from ..readings.axes import axes_of
@@ -54,6 +55,18 @@ class Shown:
         """The axis of time of a chart."""
         return "lead_time" if self.leads > 1 else "init_time"
 
+    @property
+    def bounds(self) -> Bounds:
+        """South, west, north, east, of cells on the Earth."""
+        if not self.geographic:
+            raise SolidError(f"{self.name} lies on no coast: its axes are {self.y} and {self.x}, not lat and lon")
+        y, x = self.maps[self.y].values, self.maps[self.x].values
+        return float(y[0]), float(x[0]), float(y[-1]), float(x[-1])
+
+    @property
+    def geographic(self) -> bool:
+        return self.y.lower().startswith("lat")
+
     @cached_property
     def about(self) -> dict[str, Any]:
         """All that the page must know before it draws, as plain JSON."""
@@ -66,7 +79,7 @@ class Shown:
             "x": self.maps[self.x].values.astype(float).round(10).tolist(),
             "axes": [self.y, self.x],
             "units": str(self.maps[self.y].attrs.get("units", "")),
-            "geographic": self.y.lower().startswith("lat"),
+            "geographic": self.geographic,
             "times": self._times(),
             "has": self._has(),
             "sensors": [] if self.sensors is None else self.sensors.named(),

@@ -14,7 +14,7 @@ function node(name, attributes, parent, text) {
 }
 
 // law: {mean, quantiles: {"0.05": [...]}} over `times`; read: {time, value} or null; now: position on the map.
-export function fanChart(holder, { law, times, clock, zone, units, read, start, now, label, onTime }) {
+export function fanChart(holder, { law, times, joined, clock, zone, units, read, start, now, label, onTime }) {
   holder.replaceChildren();
   const width = Math.max(holder.clientWidth, 260);
   const svg = node("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label }, holder);
@@ -27,6 +27,7 @@ export function fanChart(holder, { law, times, clock, zone, units, read, start, 
   const xs = [...times, ...near.map(([time]) => time)];
   let [x0, x1] = [Math.min(...xs), Math.max(...xs)];
   if (x0 === x1) [x0, x1] = [x0 - 1, x1 + 1];
+  if (!joined) [x0, x1] = [x0 - 0.03 * (x1 - x0), x1 + 0.03 * (x1 - x0)];
   const known = [...bands.flat(2), ...middle, ...near.map(([, value]) => value)].filter((v) => v !== null && Number.isFinite(v));
   if (!known.length) return;
   let [y0, y1] = [Math.min(...known), Math.max(...known)];
@@ -40,12 +41,12 @@ export function fanChart(holder, { law, times, clock, zone, units, read, start, 
   }
   timeAxis(svg, { x0, x1, px, width, clock, zone });
   bands.forEach(([low, high], k) => {
-    for (const path of stretches(times, low, high, px, py)) {
+    for (const path of stretches(times, low, high, px, py, joined)) {
       node("path", { d: path, fill: "var(--band)", "fill-opacity": k ? 0.38 : 0.2, stroke: "none" }, svg);
     }
   });
-  node("path", { d: line(times, middle, px, py), fill: "none", stroke: "var(--band)", "stroke-width": 2 }, svg);
-  if (times.length === 1) node("circle", { cx: px(times[0]), cy: py(middle[0]), r: 4, fill: "var(--band)" }, svg);
+  if (joined) node("path", { d: line(times, middle, px, py), fill: "none", stroke: "var(--band)", "stroke-width": 2 }, svg);
+  else times.forEach((time, k) => Number.isFinite(middle[k] ?? NaN) && node("circle", { cx: px(time), cy: py(middle[k]), r: 3, fill: "var(--band)" }, svg));
   node("line", { x1: px(times[now]), x2: px(times[now]), y1: TOP, y2: HEIGHT - BOTTOM, stroke: "var(--ink)", "stroke-dasharray": "3 3" }, svg);
   for (const [time, value] of near) {
     const given = time <= start;
@@ -123,15 +124,16 @@ function line(times, values, px, py) {
   return path;
 }
 
-// A band as closed paths, one for each stretch of times that are known; a single time becomes a bar.
-function stretches(times, low, high, px, py) {
+// A band as closed paths, one for each stretch of times that are known; a time by itself becomes a bar.
+function stretches(times, low, high, px, py, joined) {
   const paths = [];
+  const wide = times.length > 1 ? Math.min(8, 0.35 * Math.abs(px(times[1]) - px(times[0]))) : 9;
   let run = [];
   const close = () => {
     if (run.length === 1) {
       const [k] = run;
       const [x, y, h] = [px(times[k]), py(high[k]), py(low[k]) - py(high[k])];
-      paths.push(`M${x - 9} ${y}h18v${h}h-18Z`);
+      paths.push(`M${x - wide} ${y}h${2 * wide}v${h}h${-2 * wide}Z`);
     } else if (run.length) {
       const there = run.map((k) => `${px(times[k]).toFixed(1)} ${py(high[k]).toFixed(1)}`);
       const back = [...run].reverse().map((k) => `${px(times[k]).toFixed(1)} ${py(low[k]).toFixed(1)}`);
@@ -139,7 +141,11 @@ function stretches(times, low, high, px, py) {
     }
     run = [];
   };
-  times.forEach((_, k) => (Number.isFinite(low[k] ?? NaN) && Number.isFinite(high[k] ?? NaN) ? run.push(k) : close()));
+  times.forEach((_, k) => {
+    if (Number.isFinite(low[k] ?? NaN) && Number.isFinite(high[k] ?? NaN)) run.push(k);
+    else close();
+    if (!joined) close();
+  });
   close();
   return paths;
 }

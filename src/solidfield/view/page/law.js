@@ -54,19 +54,20 @@ function chartTimes() {
   const { start, lead, clock } = fileA().times;
   const times = alongLeads() ? lead.map((ahead) => start[page.state.start] + ahead) : start.map((begin) => begin + lead[0]);
   const ascend = times.every((time, k) => !k || time > times[k - 1]);
-  return ascend ? { times, dated: clock } : { times: times.map((_, k) => k + 1), dated: false };
+  return ascend ? { times, dated: clock, joined: times.length > 1 } : { times: times.map((_, k) => k + 1), dated: false, joined: false };
 }
 
 export function drawLaw() {
   if (!law) return;
   const { place, ring, start } = page.state;
-  const { times, dated } = chartTimes();
+  const { times, dated, joined } = chartTimes();
   const words = lawWords();
   say("ask-words", words);
   by("save-law").hidden = false;
   fanChart(by("chart"), {
     law,
     times,
+    joined,
     clock: dated,
     zone: page.about.zone,
     read: dated ? law.read : null,

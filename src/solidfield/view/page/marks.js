@@ -24,27 +24,30 @@ function outlines(panel, context, ink) {
   }
 }
 
-function radiusOf(dots) {
-  return dots.length > 400 ? 2.5 : dots.length > 120 ? 3.5 : 4.5;
+// Many sensors on a small map are drawn small.
+function radiusOf({ scene, plot }) {
+  const room = Math.sqrt((plot.size.width * plot.size.height) / Math.max(scene.dots.length, 1));
+  return Math.max(1.5, Math.min(4.5, room / 9));
 }
 
 // A disc was read at the start, a square at the time of the map; with a field both have the colour of their reading.
 function dots(panel, context) {
   const { dots, scale } = panel.scene;
+  const size = radiusOf(panel);
   for (const dot of dots) {
     const [px, py] = panel.pixel(dot.y, dot.x);
     const known = dot.value !== null && scale.field;
-    const radius = known ? radiusOf(dots) : Math.min(radiusOf(dots), 2);
+    const radius = known ? size : Math.min(size, 2);
     context.beginPath();
     if (dot.later && known) context.rect(px - radius, py - radius, 2 * radius, 2 * radius);
     else context.arc(px, py, radius, 0, 7);
-    context.lineWidth = known ? 4 : 2;
+    context.lineWidth = known && size > 3 ? 4 : 2;
     context.strokeStyle = "#fff";
     context.stroke();
     context.fillStyle = known ? colourOf(scale, dot.value) : "#111";
     context.fill();
     if (!known) continue;
-    context.lineWidth = 1.2;
+    context.lineWidth = size > 3 ? 1.2 : 0.8;
     context.strokeStyle = "#111";
     context.stroke();
   }
@@ -52,7 +55,7 @@ function dots(panel, context) {
 
 // Names beside their dots, as many as fit: none covers another or a dot.
 function names(panel, context, ink) {
-  const radius = radiusOf(panel.scene.dots);
+  const radius = radiusOf(panel);
   const taken = panel.scene.dots.map((dot) => around(panel.pixel(dot.y, dot.x), radius));
   context.font = `12px ${FONT}`;
   context.textAlign = "left";
@@ -60,18 +63,19 @@ function names(panel, context, ink) {
   const { left, size } = panel.plot;
   for (const dot of panel.scene.dots) {
     if (!dot.name) continue;
-    const text = fitting(context, dot.name, 150);
+    const text = fitting(context, dot.name, 140);
     const width = context.measureText(text).width;
     const [px, py] = panel.pixel(dot.y, dot.x);
-    for (const x of [px + radius + 4, px - radius - 4 - width]) {
-      const box = [x - 2, py - 8, x + width + 2, py + 8];
+    const sides = [[px + radius + 4, py], [px - radius - 4 - width, py], [px - width / 2, py - radius - 9], [px - width / 2, py + radius + 9]];
+    for (const [x, y] of sides) {
+      const box = [x - 2, y - 8, x + width + 2, y + 8];
       if (x < left || x + width > left + size.width || taken.some((other) => meet(box, other))) continue;
       taken.push(box);
       context.lineWidth = 3.5;
       context.strokeStyle = ink.halo;
-      context.strokeText(text, x, py);
+      context.strokeText(text, x, y);
       context.fillStyle = ink.ink;
-      context.fillText(text, x, py);
+      context.fillText(text, x, y);
       break;
     }
   }

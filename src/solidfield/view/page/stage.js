@@ -10,10 +10,11 @@ export async function sceneOf(source, about, state, which) {
   const variable = file.variables.find((one) => one.name === state.variable) ?? file.variables[0];
   const [start, lead] = number === 0 ? [state.start, state.lead] : sameTime(about.files[0], file, state.start, state.lead);
   const extra = (name) => (file.has.includes(name) ? source.frame(number, variable.name, name, start, lead) : null);
-  const [values, never, domain, dots] = await Promise.all([
+  const [values, never, domain, distance, dots] = await Promise.all([
     source.frame(number, variable.name, layer, start, lead),
     extra("never"),
     extra("domain"),
+    file.geographic ? null : extra("distance"), // as the model counts it, around the edges of a periodic box
     dotsOf(file, extra, lead),
   ]);
   const kind = kindOf(layer);
@@ -21,7 +22,7 @@ export async function sceneOf(source, about, state, which) {
   const words = layerWords(layer, variable, file.members);
   const several = about.files.length > 1 ? `${file.name}, ` : "";
   return {
-    file, number, variable, layer, start, lead, values, never, domain, dots, kind, units,
+    file, number, variable, layer, start, lead, values, never, domain, distance, dots, kind, units,
     outline: about.outline,
     head: units ? `${words} [${units}]` : words,
     foot: several + timeWords(file, start, lead, about.zone),
@@ -65,7 +66,8 @@ async function dotsOf(file, extra, lead) {
     named.push({ value: null, later: false, given: false, ...dots.get(i), ...sensor });
     dots.get(i) && (dots.get(i).taken = true);
   }
-  return [...[...dots.values()].filter((dot) => !dot.taken), ...named];
+  named.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+  return [...named, ...[...dots.values()].filter((dot) => !dot.taken)];
 }
 
 function cellOf(axis, value) {
@@ -107,6 +109,7 @@ export function nearest(scene, y, x) {
     const length = Math.hypot((dot.y - y) * long.y, (dot.x - x) * long.x);
     if (!best || length < best.length) best = { dot, length, unit: long.unit };
   }
+  if (best && scene.distance) best.length = scene.distance[cellOf(scene.file.y, y) * scene.file.x.length + cellOf(scene.file.x, x)];
   return best;
 }
 
