@@ -1,8 +1,7 @@
 """One file for a colleague: the page with its style, its code and the maps inside; it asks nothing of any server.
 
 A field is packed into 16-bit steps between its least and greatest value, 65535 where there is none, so that what the
-page shows is off by at most a 131,068th of that range; then compressed. The modules of the page become one script by
-leaving out their import lines, which name each other only.
+page shows is off by at most a 131,068th of that range; then compressed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import base64
 import gzip
 import hashlib
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,12 @@ import numpy as np
 from ..disk import replace
 from ..errors import SolidError
 from ..keys import evenly
-from .server import Exhibition, page_files
+from .assets import page_files
+from .server import Exhibition
 from .shown import Shown
 
 NONE = 65535
 LARGEST = 60e6  # bytes of members before they are packed; more of them are thinned out
-ORDER = (  # every name is there before it is used
-    *("format", "pens", "layers", "marks", "map", "data", "embedded", "chart", "state", "asking", "save", "stage"),
-    *("page", "law", "imagine", "motion", "main"),
-)
 
 
 def export(exhibition: Exhibition, path: Path) -> int:
@@ -89,8 +84,7 @@ def packed(values: np.ndarray) -> dict[str, Any]:
 
 def document(about: dict[str, Any], fields: dict[str, Any]) -> str:
     """The page with all it needs inside; its policy allows these two blocks of style and code and nothing else."""
-    assets = {name: content.decode() for name, content in page_files().items()}
-    style, script = assets["style.css"], one_script(assets)
+    page, style, script = (page_files()[name].decode() for name in ("index.html", "style.css", "main.js"))
     policy = (
         f"default-src 'none'; style-src {_fingerprint(style)}; script-src {_fingerprint(script)}; img-src blob: data:"
     )
@@ -102,16 +96,9 @@ def document(about: dict[str, Any], fields: dict[str, Any]) -> str:
         "</body>": f'<script type="application/json" id="embedded">{data}</script>\n'
         f'<script type="module">{script}</script>\n</body>',
     }
-    page = assets["index.html"]
     for old, new in parts.items():
         page = page.replace(old, new, 1)
     return page
-
-
-def one_script(assets: dict[str, str]) -> str:
-    """The modules after one another, in an order in which every name is there before it is used."""
-    joined = "\n".join(assets[f"{name}.js"] for name in ORDER)
-    return re.sub(r"^export (?=\w)", "", re.sub(r"^import .*\n", "", joined, flags=re.MULTILINE), flags=re.MULTILINE)
 
 
 def _fingerprint(text: str) -> str:

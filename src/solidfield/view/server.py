@@ -14,10 +14,10 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.resources import files
 from typing import Any
 
 from ..errors import SolidError
+from .assets import page_files
 from .colours import colour_scales
 from .sensors import cell_of
 from .shown import Shown, plain_request
@@ -82,24 +82,18 @@ class Exhibition:
         return {"number": number, "about": again.about} | change(before, after, cell_of(maps, last["y"], last["x"]))
 
 
-def page_files() -> dict[str, bytes]:
-    """The files of the page by name; what is not here cannot be asked for."""
-    folder = files(__package__) / "page"
-    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rpartition(".")[2] in KINDS}
-
-
 def application(exhibition: Exhibition, token: str, hosts: set[str]) -> Guard:
     """The whole server; `hosts` are the names and ports by which it may be called."""
-    assets = page_files()
+    assets, described = page_files(), exhibition.about  # made now, so that the first map does not wait for it
 
-    def page(request: Request) -> Response:
+    async def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
         if name not in assets:
             raise HTTPException(404)
         return Response(assets[name], media_type=KINDS[name.rpartition(".")[2]])
 
-    def about(request: Request) -> Response:
-        return JSONResponse(exhibition.about)
+    async def about(request: Request) -> Response:
+        return JSONResponse(described)
 
     def chosen(number: str) -> Shown:
         if not number.isdecimal() or int(number) >= len(exhibition.shown):

@@ -15,7 +15,7 @@ function trace(panel, context, line) {
 
 function outlines(panel, context, ink) {
   context.lineJoin = "round";
-  for (const [style, width] of [[ink.halo, 3.5], [ink.ink, 1.3]]) {
+  for (const [style, width] of [[ink.halo, 2.8], [ink.ink, 1.1]]) {
     context.strokeStyle = style;
     context.lineWidth = width;
     context.beginPath();
