@@ -1,4 +1,4 @@
-"""Runs of questions are judged fairly: nobody knows what judges, rules are what they say, and the map has its verdict."""
+"""Runs of questions are judged fairly: nobody knows what judges, rules do what they say, the map has its verdict."""
 
 import numpy as np
 import pytest
