@@ -27,7 +27,7 @@ def test_members_of_a_scene_are_draws_of_the_posterior():
     model = gaussian_model()
     record, dense = simulated(covariance(), 6, 0.3)
     cells = np.arange(GRID.cells)
-    scene = Scene.forecast(3, [1, 2], cells, before=4)
+    scene = Scene.course(3, [1, 2], cells, before=4, until=3)
     members = answer(model, record, scene, 2000, seed=0)
     nugget = float(covariance().nugget)
     use = record.frames <= 3

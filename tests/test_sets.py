@@ -71,6 +71,31 @@ def test_a_map_knows_what_came_later_unless_told_not_to(run):
     assert not both[0].equals(both[1])
 
 
+def test_assimilation_is_the_window_moving_on(run):
+    frames = readings()
+    times = frames["time"].values
+    course = run.assimilate(frames, members=4, since=times[90], until=times[94], steps=2)
+    read = course["read"].values[0].astype(bool)  # (L, H, W)
+    for lead in range(4):
+        given = np.isfinite(frames.values[91 + lead])
+        assert (read[lead] == given).all()
+        values = course["pm"].values[:, 0, lead][:, given]
+        np.testing.assert_allclose(values, np.broadcast_to(frames.values[91 + lead][given], values.shape), rtol=1e-4)
+    assert not read[4:].any()
+    # Its last two maps know what a forecast from there knows: the same laws, other members.
+    ahead = run.forecast(frames, members=400, steps=2, at=times[94])
+    course = run.assimilate(frames, members=400, since=times[93], until=times[94], steps=2)
+    assert np.allclose(course["pm_mean"].values[0, 1:], ahead["pm_mean"].values[0], rtol=0.03)
+
+
+def test_leads_are_those_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("solidfield.models.solid_set.SolidSet.prepare", _hurried(SolidSet.prepare))
+    options = {"model": "solid-set", "preset": "smoke", "transform": "sqrt"}
+    assert sf.fit(readings(), tmp_path / "a", ahead="3h", **options).info["data"]["leads"] == [0, 1, 2, 3]
+    with pytest.raises(SolidError, match="give one of them"):
+        sf.fit(readings(), tmp_path / "b", ahead="3h", leads=(1,), **options)
+
+
 def test_a_filled_record_has_every_hour_and_leaves_readings_alone(run):
     frames = readings()
     filled = run.fill(frames, members=20)
@@ -109,8 +134,6 @@ def test_values_of_no_other_split_reach_training(tmp_path):
 def test_what_a_model_cannot_do_is_said(run, tmp_path):
     with pytest.raises(SolidError, match="learned leads up to 6, not 7"):
         run.forecast(readings(), members=2, steps=7, at="last")
-    with pytest.raises(SolidError, match="cannot assimilate"):
-        run.assimilate(readings())
     other = sf.fit(readings(), tmp_path / "run", model="climatology", preset="smoke")
     with pytest.raises(SolidError, match="cannot fill"):
         other.fill(readings())

@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .prediction.ensemble import rollout as rollout
     from .prediction.maps import open_maps as open_maps
     from .prediction.maps import save_maps as save_maps
+    from .prediction.over_time import over_time as over_time
     from .prediction.predict import predict_examples as predict_examples
     from .quality.ranking import quality as quality
     from .readings.intake import check as check
@@ -75,6 +76,7 @@ _HOMES = {  # public names by the module that holds them
     "pairs.scaling": ["Scaling"],
     "pairs.store": ["PairStore", "open_pairs", "write_pairs"],
     "prediction.ask": ["area_mean", "at", "exceedance"],
+    "prediction.over_time": ["over_time"],
     "prediction.ensemble": ["draw", "rollout"],
     "prediction.maps": ["open_maps", "save_maps"],
     "prediction.predict": ["predict_examples"],

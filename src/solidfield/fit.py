@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import xarray as xr
 
+from .clock import span
 from .config import Config, load_config
 from .disk import refuse_existing
 from .engine import Progress
@@ -49,6 +50,7 @@ def fit(
     steps: int | None = None,
     model: str | None = None,
     leads: Sequence[int] | None = None,
+    ahead: str | None = None,
     cell: str | None = None,
     every: str | None = None,
     variables: Sequence[str] | None = None,
@@ -87,7 +89,9 @@ def fit(
         A name of `MODELS`, or "solid-set", which learns from readings on both sides of any place and time and can also
         `fill`. Default: the preset's.
     leads : sequence of int, optional
-        0 reconstructs, 1 forecasts one time step. Default: (0, 1).
+        0 reconstructs, 1 forecasts one time step. Default: (0, 1); of "solid-set" 0 to 6, each a law of its own.
+    ahead : str, optional
+        All leads up to so long, such as "6h", instead of `leads`.
     cell, every : str, optional
         Size of a cell ("1km", "0.01deg") and time step ("1h"). Default: as the readings suggest.
     variables : sequence of str, optional
@@ -155,7 +159,12 @@ def fit(
         "units": units,
         "drop_above": drop_above,
     }
-    pairing: dict[str, Any] = {"leads": list(leads) if leads else None, "transform": transform, "offset": offset}
+    pairing: dict[str, Any] = {
+        "leads": list(leads) if leads else None,
+        "ahead": ahead,
+        "transform": transform,
+        "offset": offset,
+    }
     plain = {"holdout": _plain(holdout), "covariates": _plain(covariates)}
     asked = {"files": _files(readings), **reading, **pairing, **plain}
     made = store is not None
@@ -177,6 +186,7 @@ def fit(
             refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
         frames = as_frames(read_frames(readings, say=say, **reading), variables)
         frames = replace(frames, timezone=timezone or frames.timezone)
+        leads = _leads(leads, ahead, frames.every)
         if config.model.name == SolidSet.name:
             _refuse_pairing(offset, holdout, covariates)
             train_sets(
@@ -232,6 +242,16 @@ def _check_choices(
         Holdout(**holdout)
     if config.model.name != SolidSet.name:
         check_options(config.model.name, config.model.options)
+
+
+def _leads(leads: Sequence[int] | None, ahead: str | None, step: float) -> Sequence[int] | None:
+    """The leads asked for, in steps; those up to a time where that is given."""
+    if ahead is None:
+        return leads
+    count = round(span(ahead) / step)
+    if leads is not None or count < 1:
+        raise SolidError(f"ahead = {ahead} is no step of {step:g} s, or 'leads' is given as well; give one of them")
+    return range(count + 1)
 
 
 def _refuse_pairing(

@@ -19,6 +19,7 @@ import xarray as xr
 from .engine import Progress
 from .errors import SolidError
 from .models.solid_set import SolidSet
+from .pairs.frames import Frames
 from .pairs.store import PairStore, open_pairs
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
 from .prediction.ensemble import DRAWN, check_memory
@@ -30,7 +31,13 @@ from .training.record import RunRecord
 if TYPE_CHECKING:
     from .report import Findings
 
-SET_OPTIONS = ("members", "seed", "quantiles", "keep_members")  # of drawing, that a model of sets has a use for
+SET_OPTIONS = (
+    "members",
+    "seed",
+    "quantiles",
+    "keep_members",
+    "progress",
+)  # of drawing, that a model of sets has a use for
 
 
 def load(folder: str | Path) -> Run:
@@ -225,10 +232,6 @@ class Run(RunRecord):
         if not isinstance(self.model, SolidSet):
             raise SolidError(f"{self.model.name} cannot {verb}; train a run with model 'solid-set' for that")
 
-    def _no_sets(self, verb: str) -> None:
-        if isinstance(self.model, SolidSet):
-            raise SolidError(f"a run of '{SolidSet.name}' cannot {verb} yet; it can reconstruct, forecast and fill")
-
     def assimilate(
         self,
         frames: FramesLike,
@@ -241,7 +244,9 @@ class Run(RunRecord):
         say: Say | None = None,
         **options: Any,
     ) -> xr.Dataset:
-        """Draw one rollout through the frames: what is read replaces every member's value there.
+        """Draw one course through the frames: what is read replaces every member's value there.
+
+        A run of `solid-set` has the law of each time given what was read up to it; others are rolled forward.
 
         Parameters
         ----------
@@ -264,7 +269,6 @@ class Run(RunRecord):
         SolidError
             If there is no frame after the first and no step beyond it, or the first holds no reading.
         """
-        self._no_sets("assimilate")
         given, times, notes = frames_for(self, frames, say)
         first, last = stretch(given, since, until, self.zone)
         walk = round((given.seconds[last] - given.seconds[first]) / given.every) + steps
@@ -274,12 +278,33 @@ class Run(RunRecord):
             )
         rows = choose_rows(given, times, given.times[[first]], self.zone)
         given = replace(given, values=given.values[: last + 1], times=given.times[: last + 1])
+        if isinstance(self.model, SolidSet):
+            kept = self._drawing({"members": members, "seed": seed, **options}, dynamic)
+            leads = list(range(1, walk + 1))
+            maps = set_maps(self, given, rows, times, leads, until=last, notes=notes, **kept)
+            return self._with_read(maps, self._read_on_the_way(given, first, walk))
         source, later = query(self, given, rows, 1, walk, dynamic, assimilate=True)
         drawing = {"members": members, "seed": seed, "notes": notes, **options}
         maps = predict(self, source, times[rows], steps=walk, later=later, **drawing)
-        read = np.stack([one.mask[0].any(0).numpy() for one in later]).astype(np.int8)  # (L, H, W)
+        return self._with_read(maps, np.stack([one.mask[0].any(0).numpy() for one in later]))
+
+    def _with_read(self, maps: xr.Dataset, read: np.ndarray) -> xr.Dataset:  # (L, H, W) bool
         about = {"long_name": "a sensor was read here at this time, and every member holds its reading"}
-        return maps.assign(read=(("init_time", "lead_time", *self.grid.axes), read[None], about))
+        return maps.assign(read=(("init_time", "lead_time", *self.grid.axes), read[None].astype(np.int8), about))
+
+    def _read_on_the_way(self, given: Frames, first: int, walk: int) -> np.ndarray:  # (L, H, W) bool
+        step = np.round((given.seconds - given.seconds[first]) / given.every).astype(np.int64)
+        read = np.zeros((walk, *self.grid.shape), bool)
+        on_the_way = (step >= 1) & (step <= walk)
+        read[step[on_the_way] - 1] = np.isfinite(given.values[on_the_way]).any(1)
+        return read
+
+    def _drawing(self, options: dict[str, Any], dynamic: xr.Dataset | None) -> dict[str, Any]:
+        """Those of the options of drawing that a model of sets has a use for."""
+        engine = options.get("engine")
+        if dynamic is not None or (engine is not None and engine.kind != "here"):
+            raise SolidError(f"a run of '{SolidSet.name}' takes no dynamic fields and draws here alone; leave them out")
+        return {name: value for name, value in options.items() if name in SET_OPTIONS}
 
     def evaluate(
         self,
@@ -383,12 +408,7 @@ class Run(RunRecord):
         given, times, notes = frames_for(self, frames, say)
         rows = choose_rows(given, times, at, self.zone)
         if isinstance(self.model, SolidSet):
-            engine = options.get("engine")
-            if dynamic is not None or (engine is not None and engine.kind != "here"):
-                raise SolidError(
-                    f"a run of '{SolidSet.name}' takes no dynamic fields and draws here alone; leave them out"
-                )
-            kept = {name: value for name, value in options.items() if name in SET_OPTIONS}
+            kept = self._drawing(options, dynamic)
             leads = [0] if lead == 0 else list(range(1, steps + 1))
             shape = (len(leads), len(self.variables), *self.grid.shape)
             check_memory(options.get("members", 100), len(rows), shape, options.get("max_memory", DRAWN))

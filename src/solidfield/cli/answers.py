@@ -12,6 +12,7 @@ import xarray as xr
 from ..clock import local
 from ..errors import SolidError
 from ..prediction.ask import area_mean, at, exceedance, variables_of
+from ..prediction.over_time import over_time
 from . import show
 
 
@@ -24,9 +25,16 @@ def parse_place(text: str) -> tuple[float, float]:
 
 
 def answers(
-    maps: xr.Dataset, places: Sequence[tuple[float, float]], areas: Sequence[Path], above: Sequence[float]
+    maps: xr.Dataset,
+    places: Sequence[tuple[float, float]],
+    areas: Sequence[Path],
+    above: Sequence[float],
+    lasting: str | None = None,
 ) -> list[dict[str, Any]]:
-    """One entry for each place and area: per valid time the mean, a 90 % interval, chances above the thresholds."""
+    """One entry for each place and area: per valid time the mean, a 90 % interval, chances above the thresholds.
+
+    With `lasting`, the chances are those of being above for so long in a row, of each start, at any time.
+    """
     asked = [(f"{lat:g}, {lon:g}", at(maps, lat, lon).isel(point=0)) for lat, lon in places]
     asked += [(area.stem, area_mean(maps, area)) for area in areas]
     return [
@@ -34,9 +42,10 @@ def answers(
             "where": where,
             "variable": name,
             "units": maps[name].attrs.get("units", ""),
-            "rows": _rows(found, name, above),
+            "rows": _rows(found, name, () if lasting else above),
         }
         | ({"covered": found.attrs["covered"]} if found.attrs.get("covered", 1) < 1 else {})
+        | ({"lasting": _lasting(found, name, above, lasting)} if lasting else {})
         for where, found in asked
         for name in variables_of(maps)
     ]
@@ -50,6 +59,15 @@ def _rows(found: xr.Dataset, name: str, above: Sequence[float]) -> list[dict[str
         row |= {part: float(found[f"{name}_{part}"].values[i, j]) for part in ("mean", "std", "q05", "q95")}
         rows.append(row | {"above": {f"{u:g}": float(p) for u, p in zip(above, chances[:, i, j], strict=True)}})
     return rows
+
+
+def _lasting(found: xr.Dataset, name: str, above: Sequence[float], lasting: str) -> list[dict[str, Any]]:
+    """For each start, the chance that a threshold is exceeded for so long in a row."""
+    chances = {f"{u:g}": over_time(found, "first_above", lasting, u)[f"{name}_chance"].values for u in above}
+    return [
+        {"for": lasting, "above": {level: float(chance[i]) for level, chance in chances.items()}}
+        for i in range(found.sizes["init_time"])
+    ]
 
 
 def print_answers(entries: Sequence[dict[str, Any]], timezone: str | None) -> None:
@@ -73,6 +91,9 @@ def print_answers(entries: Sequence[dict[str, Any]], timezone: str | None) -> No
                 for row in entry["rows"]
             ],
         )
+        for row in entry.get("lasting", ()):
+            for level, chance in row["above"].items():
+                print(f"above {level} for {row['for']} in a row, at some time: {100 * chance:.0f} %")
 
 
 def clock_text(time: Any, timezone: str | None) -> str:

@@ -15,6 +15,7 @@ from ..errors import SolidError
 from ..pairs.store import is_pairs, open_pairs
 from ..prediction.ask import exceedance, variables_of
 from ..prediction.maps import save_maps
+from ..prediction.over_time import over_time
 from ..prediction.predict import choose_scenes, predict_examples
 from ..run import load
 from . import reading, show
@@ -35,6 +36,12 @@ def predict(
         list[str] | None,
         typer.Option(help="Readings: start here, such as 2024-01-15T08:00; repeatable; the last time."),
     ] = None,
+    past_only: Annotated[
+        bool, typer.Option("--past-only", help="solid-set: maps at lead 0 without what came later.")
+    ] = False,
+    mean_over: Annotated[str | None, typer.Option(help="Of the mean of so long, such as 24h, up to each lead.")] = None,
+    max_over: Annotated[str | None, typer.Option(help="Of the maximum of so long up to each lead.")] = None,
+    lasting: Annotated[str | None, typer.Option("--for", help="With --above: for so long in a row.")] = None,
     assimilate: Annotated[
         bool, typer.Option("--assimilate", help="Go through the frames and read on the way.")
     ] = False,
@@ -89,12 +96,17 @@ def predict(
     if not pairs:
         _only_pairs(recalibrate=recalibrate, scenes=scenes)
         _check_lead(lead, steps, assimilate, at, since)
+    if lasting and not above:
+        raise SolidError(f"--for {lasting} asks how long it is above what? give --above, too")
+    if mean_over and max_over:
+        raise SolidError("--mean-over and --max-over are two questions; ask one at a time")
     places = [parse_place(text) for text in where or ()]
     drawing: dict[str, Any] = {
         "members": config.members,
         "seed": config.seed,
         "quantiles": config.quantiles,
-        "keep_members": keep_members or bool(above or where or area),  # every answer comes from members
+        "keep_members": keep_members
+        or bool(above or where or area or mean_over or max_over),  # every answer comes from members
         "max_memory": config.max_memory,
         "engine": Engine(engine, jobs, scheduler),
     }
@@ -125,12 +137,19 @@ def predict(
                 drawing |= {"since": start, "until": end, "steps": config.steps if steps else 0}
                 maps = opened.assimilate(frames, **drawing)
             elif lead == 0:
-                maps = opened.reconstruct(frames, at=times or "last", **drawing)
+                maps = opened.reconstruct(frames, at=times or "last", past_only=past_only, **drawing)
             else:
                 maps = opened.forecast(frames, at=times or "last", steps=config.steps, **drawing)
     levels = list(above or ())
-    found = answers(maps, places, list(area or ()), levels)
-    if levels:
+    for how, length in (("mean", mean_over), ("max", max_over)):
+        maps = over_time(maps, how, length) if length else maps
+    found = answers(maps, places, list(area or ()), levels, lasting)
+    if lasting:
+        for level in levels:
+            chances = over_time(maps, "first_above", lasting, level)
+            tag = f"chance_above_{level:g}_for_{lasting}"
+            maps = maps.assign({f"{name}_{tag}": chances[f"{name}_chance"] for name in variables_of(maps)})
+    elif levels:
         maps = maps.assign({f"{name}_exceedance": exceedance(maps, levels, name) for name in variables_of(maps)})
     if out is not None:
         save_maps(maps if keep_members else maps.drop_dims("member", errors="ignore"), out)

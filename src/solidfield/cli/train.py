@@ -49,6 +49,8 @@ def train(
     transform: Annotated[str | None, typer.Option(help="log or none; by the readings' skewness if not given.")] = None,
     offset: Annotated[float | None, typer.Option(help="Of the logarithm: log(x + offset).")] = None,
     lead: Annotated[list[int] | None, typer.Option(help="0 reconstructs, 1 forecasts; repeatable; both.")] = None,
+    leads: Annotated[str | None, typer.Option(help="Several leads at once, such as 0..8 steps.")] = None,
+    ahead: Annotated[str | None, typer.Option(help="All leads up to here, such as 6h.")] = None,
     hold_days: Annotated[int | None, typer.Option(help="Every so many days one tests; 0: none.")] = None,
     hold_sensors: Annotated[float | None, typer.Option(help="Share of the cells with readings held out.")] = None,
     hold_blocks: Annotated[float | None, typer.Option(help="Share of the map held out in blocks.")] = None,
@@ -86,7 +88,8 @@ def train(
             minutes=minutes,
             steps=steps,
             model=model,
-            leads=lead,
+            leads=_leads(lead, leads),
+            ahead=ahead,
             cell=cell,
             every=every,
             variables=variable,
@@ -113,6 +116,16 @@ def train(
         crps = history_of["crps"]
         score = "" if crps is None else f", validation CRPS {crps:.3f} standard deviations"
         show.line("trained", f"{history_of['steps']:,} steps ({history_of['stopped']}){score}; run folder {out}")
+
+
+def _leads(single: list[int] | None, several: str | None) -> list[int] | None:
+    """--lead 0 --lead 1, or --leads 0..8."""
+    if several is None:
+        return single
+    first, dots, last = several.partition("..")
+    if single or not (dots and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise SolidError(f"cannot read --leads '{several}'; give a range such as 0..8, and no --lead beside it")
+    return list(range(int(first), int(last) + 1))
 
 
 def training_bar(stack: ExitStack, out: Path, quiet: bool = False) -> Progress:

@@ -8,6 +8,7 @@ joint law, and their mean is free of most of the noise of drawing. What was read
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +34,14 @@ class Scene:
     last: np.ndarray  # (N,)
 
     @classmethod
-    def forecast(cls, frame: int, leads: list[int], cells: np.ndarray, before: int) -> Scene:
-        """Cells at several leads after a frame, given that frame and those before it."""
-        lead = np.repeat(leads, len(cells))
-        return cls(frame + lead, np.tile(cells, len(leads)), -lead - before + 1, -lead)
+    def course(cls, frame: int, leads: Sequence[int], cells: np.ndarray, before: int, until: int) -> Scene:
+        """Cells at several leads after a frame, each given what was read up to its own time, and never after `until`.
+
+        With `until` = `frame` it is a forecast; with a later one the window moves on, which is assimilation.
+        """
+        when = frame + np.repeat(leads, len(cells))
+        last = np.minimum(until - when, 0)
+        return cls(when, np.tile(cells, len(leads)), np.where(last < 0, last - before + 1, -before), last)
 
     @classmethod
     def filling(cls, frame: np.ndarray, cell: np.ndarray, before: int, after: int) -> Scene:

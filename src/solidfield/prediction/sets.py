@@ -1,8 +1,8 @@
 """Maps and filled records from a run of the model of sets: any place, any time, both sides.
 
 A map at the time of readings knows what came before and after it (`past_only`: before); maps ahead have direct laws
-of every lead; the gaps of every cell's record are filled a day at a time. Members are coherent in space and time
-within a map, its leads, or a day of gaps.
+of every lead, and assimilation is their window moving on; the gaps of every cell's record are filled a day at a time.
+Members are coherent in space and time within a map, its leads, or a day of gaps.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 import xarray as xr
 
 from ..clock import from_seconds
+from ..engine import Progress
 from ..errors import SolidError
 from ..pairs.frames import Frames
 from ..pairs.records import record_of
@@ -46,15 +47,14 @@ def set_maps(
     members: int = 100,
     seed: int = 0,
     past_only: bool = False,
+    until: int | None = None,  # row of the last frame that may be known on the way; None: each frame itself
     quantiles: Sequence[float] = QUANTILES,
     keep_members: bool = True,
     notes: str = "",
+    progress: Progress | None = None,
 ) -> xr.Dataset:
     """Maps of these frames, or ahead of them."""
     plan = run.info["data"]["plan"]
-    most = max(plan["leads"], default=0)
-    if max(leads) > most:
-        raise SolidError(f"the run {run.path} learned leads up to {most}, not {max(leads)}; ask for fewer steps")
     record = standard_record(run, frames, ahead=max(leads))
     tick = np.round((frames.seconds - record.start) / record.step).astype(np.int64)
     inside = np.flatnonzero(np.tile(run.grid.inside.ravel(), len(run.variables)))
@@ -65,9 +65,13 @@ def set_maps(
             after = 0 if past_only else plan["after"]
             scene = Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after)
         else:
-            scene = Scene.forecast(int(tick[row]), list(leads), inside, plan["before"])
+            last = int(tick[row] if until is None else tick[until])
+            _check_lead(run, int(tick[row]) + max(leads) - last)
+            scene = Scene.course(int(tick[row]), leads, inside, plan["before"], last)
         values = answer(run.model, record, scene, members, seed, int(tick[row]))
         drawn[:, number, :, inside] = values.reshape(members, len(leads), -1).transpose(2, 0, 1)
+        if progress is not None:
+            progress("drawing scenes", number + 1, len(rows))
     physical = run.scaling.restore(torch.from_numpy(drawn.reshape(*drawn.shape[:3], *size))).numpy()
     lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
     attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
@@ -83,6 +87,14 @@ def set_maps(
         None,
         attributes,
     )
+
+
+def _check_lead(run: RunRecord, lead: int) -> None:
+    most = max(run.info["data"]["plan"]["leads"], default=0)
+    if lead > most:
+        raise SolidError(
+            f"the run {run.path} learned leads up to {most}, not {lead}; ask for fewer steps, or train it with --leads"
+        )
 
 
 def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_only: bool, keep: bool) -> pd.DataFrame:

@@ -1,0 +1,50 @@
+"""Stretches of time against brute force, member by member."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from solidfield import SolidError, over_time
+
+
+@pytest.fixture
+def maps() -> xr.Dataset:
+    values = np.random.default_rng(0).normal(size=(5, 2, 6, 3, 4))
+    hours = np.arange(1, 7) * np.timedelta64(3600 * 10**9, "ns")
+    dims = ("member", "init_time", "lead_time", "lat", "lon")
+    return xr.Dataset({"pm": (dims, values)}, {"lead_time": hours, "lat": np.arange(3.0), "lon": np.arange(4.0)})
+
+
+@pytest.mark.parametrize(("how", "of"), [("mean", np.mean), ("max", np.max)])
+def test_windows_are_those_of_every_member(maps, how, of):
+    found = over_time(maps, how, "3h")
+    values = maps["pm"].values
+    by_hand = np.stack([of(values[:, :, end - 2 : end + 1], axis=2) for end in range(2, 6)], axis=2)
+    np.testing.assert_allclose(found["pm"].values, by_hand)
+    np.testing.assert_allclose(found["pm_mean"].values, by_hand.mean(0))
+    assert (found["lead_time"].values == maps["lead_time"].values[2:]).all()
+
+
+def test_the_first_time_above_is_the_first_of_a_run(maps):
+    found = over_time(maps, "first_above", "2h", above=0.0)
+    values = maps["pm"].values
+    for index in np.ndindex(found["pm"].shape):
+        k, i, y, x = index
+        high = values[k, i, :, y, x] > 0
+        runs = [h + 1.0 for h in range(5) if high[h] and high[h + 1]]
+        answer = found["pm"].values[index]
+        assert answer == runs[0] if runs else np.isnan(answer)
+    happened = np.isfinite(found["pm"].values).mean(0)
+    np.testing.assert_allclose(found["pm_chance"].values, happened)
+
+
+@pytest.mark.parametrize("over", ["7h", "30min", "90min"])
+def test_a_stretch_that_is_no_number_of_steps_is_refused(maps, over):
+    with pytest.raises(SolidError, match="is not 1 to 6 steps"):
+        over_time(maps, "mean", over)
+
+
+def test_a_threshold_belongs_to_first_above_alone(maps):
+    for how, above in (("mean", 1.0), ("first_above", None)):
+        with pytest.raises(SolidError, match="needs a threshold"):
+            over_time(maps, how, above=above)
