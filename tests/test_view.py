@@ -15,14 +15,16 @@ import xarray as xr
 
 from dated import EVERY, GRID, dated_frames
 from shared import solid
+from solidfield.cli.view import drawing
 from solidfield.errors import SolidError
 from solidfield.fit import fit
 from solidfield.prediction.ask import area_mean, at
 from solidfield.prediction.maps import save_maps
+from solidfield.run import load
 from solidfield.view import shown as shown_module
 from solidfield.view.export import NONE, export, packed
 from solidfield.view.outline import coast_lines, outline_of
-from solidfield.view.sensors import named_places, sensors_of
+from solidfield.view.sensors import Sensors, named_places, sensors_of
 from solidfield.view.server import Exhibition, bind
 from solidfield.view.shown import Shown
 from solidfield.view.try_sensors import with_readings
@@ -129,8 +131,8 @@ def test_an_imagined_reading_changes_its_cell_alone():
         with_readings(frames, "pm", time, [])
 
 
-def dataset():
-    frames = dated_frames(2)
+def dataset(days=2):
+    frames = dated_frames(days)
     axes = {"time": frames.times, "lat": GRID.y, "lon": GRID.x}
     return xr.Dataset({"pm": (("time", "lat", "lon"), frames.values[:, 0])}, axes)
 
@@ -306,6 +308,37 @@ def test_a_page_needs_maps_and_at_most_two(tmp_path):
         solid("view", "a.nc", "b.nc", "c.nc")
     with pytest.raises(SolidError, match="no maps at"):
         solid("view", tmp_path / "nowhere.nc")
+
+
+def test_an_imagined_sensor_narrows_the_maps_of_its_run(tmp_path):
+    """Kriging believes a reading: the spread in its cell nearly vanishes, and without it the maps are as they were."""
+    frames = dataset(40)
+    fit(frames, tmp_path / "run", model="kriging", preset="smoke")
+    draw = drawing(load(tmp_path / "run"), frames, None, 0, members=30, seed=0)
+    first = draw(frames)
+    exhibition = Exhibition([Shown(first, "run", Sensors(frames, pd.DataFrame()))], draw=draw)
+    rows, columns = np.nonzero(first["observed"].values[0] == 0)
+    one = {"y": GRID.y[rows[0]], "x": GRID.x[columns[0]], "value": 45.0}
+    told = exhibition.imagine({"variable": "pm", "start": 0, "lead": 0, "sensors": [one]})
+    assert told["there"][1] < 0.2 * told["there"][0]
+    assert told["all"][1] < told["all"][0]
+    assert abs(exhibition.shown[told["number"]].frame("pm", "mean", 0, 0)[rows[0], columns[0]] - 45) < 2
+    again = exhibition.imagine({"variable": "pm", "start": 0, "lead": 0, "sensors": [one, one]})
+    assert again["number"] == told["number"] == 1  # one set of imagined maps at a time
+    assert draw(frames).identical(first)
+
+
+def test_two_variables_have_masks_of_their_own():
+    one, other = some_maps(), some_maps(name="no2")
+    masks = ["observed", "never_supervised"]
+    both = xr.merge([one.drop_vars(masks), other.drop_vars(masks)], compat="no_conflicts")
+    read = np.stack([one["observed"].values, 1 - one["observed"].values], 1)
+    both = both.assign(observed=(("init_time", "variable", "lat", "lon"), read)).assign_coords(variable=["pm", "no2"])
+    shown = Shown(both, "maps.nc")
+    assert [each["name"] for each in shown.about["variables"]] == ["no2", "pm"]
+    np.testing.assert_array_equal(shown.frame("no2", "observed", 1, 0), read[1, 1])
+    np.testing.assert_allclose(shown.frame("no2", "mean", 0, 1), other["no2_mean"].values[0, 1], rtol=1e-6)
+    assert shown.place("no2", 22.52, 88.33, 0, 0)["mean"] == shown.place("pm", 22.52, 88.33, 0, 0)["mean"]
 
 
 def test_imagined_sensors_need_a_run(maps):

@@ -12,6 +12,7 @@ import typer
 import xarray as xr
 
 from ..clock import instant
+from ..clock import zone as known_zone
 from ..errors import SolidError
 from ..prediction.maps import open_maps
 from ..run import Run, load
@@ -83,6 +84,7 @@ def view(
             shown.append(Shown(maps, path.name, sensors_of(maps, readings, say, **given) if readings else None))
     draw = draws[0] if draws and (files[0] / RUN).exists() else None
     lines = outline_of(outline or []) + (coast_lines(shown[0].bounds) if coast else [])
+    known_zone(zone)
     exhibition = Exhibition(shown, lines, draw, zone)
     if export is not None:
         kept = write_page(exhibition, export)

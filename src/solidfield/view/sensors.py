@@ -37,6 +37,9 @@ class Sensors:
     def named(self) -> list[dict[str, Any]]:
         return self.places.to_dict("records")
 
+    def units(self, variable: str) -> str:
+        return str(self.frames[variable].attrs.get("units", "")) if variable in self.frames else ""
+
     def series(self, variable: str, row: int, column: int) -> dict[str, list[float]] | None:
         """Every reading of a cell: milliseconds since 1970, and values."""
         if variable not in self.frames:

@@ -97,7 +97,7 @@ class Shown:
         field, spread = self._limits(name)
         return {
             "name": name,
-            "units": str(about.get("units", "")),
+            "units": str(about.get("units", "")) or ("" if self.sensors is None else self.sensors.units(name)),
             "spread": f"{name}_std" in self.maps or self.members > 0,
             "quantiles": quantiles,
             "field": field,
@@ -159,9 +159,10 @@ class Shown:
         """A number for each cell from all members, some rows at a time; small maps are kept for the next question."""
         rows = max(1, BLOCK // (self.members * members.sizes[self.x]))
         if rows >= members.sizes[self.y]:
-            if self._recent is None or self._recent[0] != key:
-                self._recent = (key, self._read(members))
-            return reduce(self._recent[1]).astype(np.float32)
+            recent = self._recent  # once: requests come from several threads
+            if recent is None or recent[0] != key:
+                self._recent = recent = (key, self._read(members))
+            return reduce(recent[1]).astype(np.float32)
         parts = range(0, members.sizes[self.y], rows)
         return np.concatenate([reduce(self._read(members.isel({self.y: slice(r, r + rows)}))) for r in parts]).astype(
             np.float32
