@@ -7,6 +7,7 @@ that were held out. `solid predict` and `solid evaluate` call these methods.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,11 @@ import xarray as xr
 
 from .engine import Progress
 from .errors import SolidError
+from .grid import lengths
 from .models.solid_set import SolidSet
 from .pairs.frames import Frames
 from .pairs.store import PairStore, open_pairs
+from .prediction.card import card, picture
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
 from .prediction.ensemble import DRAWN, check_memory
 from .prediction.predict import predict
@@ -114,6 +117,29 @@ class Run(RunRecord):
     def __repr__(self) -> str:
         cells = " x ".join(map(str, self.grid.shape))
         return f"Run({str(self.path)!r}: {self.model.label()}, {', '.join(self.variables)} on {cells} cells)"
+
+    def _repr_html_(self) -> str:
+        """What the run is, where it was taught, and the verdict of its report where there is one."""
+        (dy, dx), unit = lengths(self.grid)
+        name, taught = self.variables[0], ~self.never_supervised.any(0).numpy() & self.grid.inside
+        history, step = self.info.get("history", {}), self.step / 3600
+        lines = {
+            "folder": str(self.path),
+            "predicts": ", ".join(f"{v} [{u}]" if u else v for v, u in zip(self.variables, self.units, strict=True)),
+            "cells": f"{' x '.join(map(str, self.grid.shape))} of {dy:.3g} x {dx:.3g} {unit}",
+            "step": f"{step:g} h" if self.clock else f"{self.step:g}",
+            "leads": ", ".join(f"{lead:g}" for lead in self.info["data"]["leads"]),
+            "taught": f"{int(taught.sum()):,} of {int(self.grid.inside.sum()):,} cells",
+        }
+        if "crps" in history:
+            lines["validation"] = f"CRPS {history['crps']:.3g} in standard deviations, after {history['steps']:,} steps"
+        report = self.path.with_name(f"{self.path.name}-report") / "scores.json"
+        if report.is_file():
+            found = json.loads(report.read_text()).get("verdict", {})
+            lines |= {"verdict": str(found.get("headline", "")), "the map": str(found.get("map", ""))}
+        where = np.where(self.grid.inside, taught.astype(float), np.nan)
+        drawn = picture(where, self.grid.y, self.grid.x, f"cells that readings of {name} taught: 1")
+        return card(f"Run of {self.model.label()}", lines, [drawn])
 
     read = read_new
 

@@ -18,7 +18,18 @@ from ..disk import open_dataset, refuse_existing, save_dataset
 from ..errors import SolidError
 from ..grid import Grid
 from ..theory.distance import distances_to_sensor
+from .card import maps_card
 from .ensemble import Summary
+
+
+class Maps(xr.Dataset):
+    """An xarray.Dataset that shows itself in notebooks as maps; all else is xarray's."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        whole = {"init_time", "lead_time"} <= set(self.dims) and "observed" in self and self.sizes["lead_time"] > 0
+        return maps_card(self) if whole else super()._repr_html_()
 
 
 def to_dataset(
@@ -80,7 +91,7 @@ def to_dataset(
         coordinates["member"] = np.arange(summary.members.shape[0])
     if by_variable:
         coordinates["variable"] = list(variables)
-    return xr.Dataset(data, coordinates, {"Conventions": "CF-1.8", **(attributes or {})})
+    return Maps(data, coordinates, {"Conventions": "CF-1.8", **(attributes or {})})
 
 
 def save_maps(maps: xr.Dataset, path: Path) -> None:
@@ -153,4 +164,6 @@ def open_maps(path: Path | str) -> xr.Dataset:
         raise SolidError(
             f"{path} holds no maps of solidfield (no `observed`, no `lead_time`); `solid predict` makes them"
         )
-    return maps
+    shown = Maps(maps.data_vars, maps.coords, maps.attrs)
+    shown.set_close(maps.close)
+    return shown
