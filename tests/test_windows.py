@@ -13,6 +13,7 @@ import torch
 
 import tiny
 from solidfield.errors import SolidError
+from solidfield.experiments.bench import gaussian_window
 from solidfield.fields import Source, Window
 from solidfield.keys import torch_generator
 from solidfield.models import MODELS, build
@@ -22,6 +23,7 @@ from solidfield.noise import MemberNoise
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.prediction.ensemble import rollout
+from solidfield.run import load
 from solidfield.theory.spacetime import SpaceTime
 from solidfield.theory.trajectory_copula import Latents, TrajectoryCopula
 from solidfield.training.augment import roll, thin
@@ -288,3 +290,56 @@ def test_leads_are_drawn_together_and_one_by_one_with_the_same_laws(tmp_path, br
 def test_leads_reach_back_no_further_than_the_window(tmp_path):
     with pytest.raises(SolidError, match="widen the window"):
         tiny.tiny_store(tmp_path / "pairs", leads=(-2, 0), window=2)
+
+
+def test_maps_ahead_are_drawn_by_direct_laws_and_rolled_out_when_asked(tmp_path, brief):
+    """The first step is the same law both ways; a lead that was not trained is named, and only rolled to."""
+    truth = tiny.TinyTruth.make(frames=FRAMES)
+    store = tiny.tiny_store(tmp_path / "pairs", truth, leads=(0, 1, 2), window=3)
+    train(
+        build("solid", store.spec(), {"size": "smoke"}),
+        store,
+        tmp_path / "run",
+        tiny.tiny_config(steps=4),
+        {"size": "smoke"},
+    )
+    run = load(tmp_path / "run")
+    mask = np.random.default_rng(0).random((5, 8, 8)) < 0.3
+    frames = np.where(mask, truth.fields[0, 0:10:2, 0], np.nan)
+    direct, rolled = (run.forecast(frames, members=30, steps=2, at=None, rollout=way) for way in (False, True))
+    assert direct.sizes["lead_time"] == rolled.sizes["lead_time"] == 2
+    assert abs(float((direct["u_mean"] - rolled["u_mean"])[:, 0].mean())) < 1.0  # of a standard deviation of 5
+    assert not np.array_equal(direct["u_mean"][:, 1], rolled["u_mean"][:, 1])
+    with pytest.raises(SolidError, match=r"none of \[3\].*--rollout"):
+        run.forecast(frames, members=2, steps=3)
+    assert run.forecast(frames, members=2, steps=3, rollout=True).sizes["lead_time"] == 3
+    # What the frames after it hold changes nothing of a forecast, and what was read before it does.
+    later = frames.copy()
+    later[3:] = 9.0
+    assert run.forecast(later[:4], members=5, steps=2)["u"][:, 2].equals(
+        run.forecast(frames[:4], members=5, steps=2)["u"][:, 2]
+    )
+    before = frames.copy()
+    before[1][mask[1]] += 3.0
+    changed = run.forecast(before, members=5, steps=2)["u"][:, 2]
+    assert not changed.equals(run.forecast(frames, members=5, steps=2)["u"][:, 2])
+
+
+def test_scenes_of_the_bench_are_those_of_its_store_and_its_posterior_covers_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(gaussian_window, "ASKED", {"filling": -2, "mean of 8 steps": gaussian_window.AHEAD})
+    cell = gaussian_window.WindowCell("exact", 4, None, 20, 3, 200)
+    judge = gaussian_window.Judge.of(tmp_path, cell)
+    for name, members in judge.exact_members(200, 0).items():
+        found = judge.compare(name, members)
+        assert abs(found["crps"]["mean"] - 1) < 0.02, name
+        assert abs(found["spread"]["mean"] - 1) < 0.01, name
+    record, place = gaussian_window.record_of_sources(judge.store)
+    for n, example in enumerate(judge.chosen):
+        trajectory, frame = (int(judge.store.columns[c][example]) for c in ("trajectory", "frame_source"))
+        for back in range(4):
+            at = place[trajectory, frame - 2 * back]
+            rows = slice(*record.offsets[at : at + 2])
+            seen = ~np.isnan(judge.readings[n, back].ravel())
+            np.testing.assert_array_equal(record.cells[rows], np.flatnonzero(seen))
+            np.testing.assert_array_equal(record.values[rows], judge.readings[n, back].ravel()[seen])
+            assert record.split[at] == 2

@@ -196,18 +196,22 @@ class Run(RunRecord):
         at: Times | None = None,
         dynamic: xr.Dataset | None = None,
         say: Say | None = None,
+        rollout: bool = False,
         **options: Any,
     ) -> xr.Dataset:
         """Draw maps 1 .. steps leads after each frame.
 
-        Every member is rolled forward on its own; a run of `solid-set` has a law of each lead and rolls nothing.
+        A run of `solid-set`, or one that was trained with a window and these leads, has a direct law of each, and
+        members are coherent in space and time. Others are rolled forward, every member on its own.
 
         Parameters
         ----------
         frames, members, seed, at, dynamic, say, **options
             As for `reconstruct`.
         steps : int
-            Leads of the rollout. Default: 1.
+            Leads ahead. Default: 1.
+        rollout : bool
+            Roll forward, the paper's way, also where there are direct laws. Default: False.
 
         Returns
         -------
@@ -219,7 +223,8 @@ class Run(RunRecord):
         SolidError
             If the run was not trained for lead 1, a frame holds no reading, or the frames lie on another grid.
         """
-        return self._predict(frames, 1, steps, at, dynamic, say, True, members=members, seed=seed, **options)
+        options |= {"members": members, "seed": seed, "rollout": rollout}
+        return self._predict(frames, 1, steps, at, dynamic, say, True, **options)
 
     def fill(
         self,
@@ -330,6 +335,8 @@ class Run(RunRecord):
         engine = options.get("engine")
         if dynamic is not None or (engine is not None and engine.kind != "here"):
             raise SolidError(f"a run of '{SolidSet.name}' takes no dynamic fields and draws here alone; leave them out")
+        if options.get("rollout"):
+            raise SolidError(f"a run of '{SolidSet.name}' has a law of every lead and rolls nothing; leave rollout out")
         return {name: value for name, value in options.items() if name in SET_OPTIONS}
 
     def evaluate(

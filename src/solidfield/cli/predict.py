@@ -58,7 +58,10 @@ def predict(
     preset: show.PresetOption = "laptop",
     split: Annotated[str, typer.Option(help="Pairs: test, between (odd frames), validation or train.")] = "test",
     members: Annotated[int | None, typer.Option(help="Of the ensemble.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Leads of a rollout.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Leads ahead; rolled out unless the run knows each directly.")
+    ] = None,
+    rollout: Annotated[bool, typer.Option("--rollout", help="Roll out, also where leads are known directly.")] = False,
     scenes: Annotated[int | None, typer.Option(help="Pairs: how many examples, spread over the split.")] = None,
     lead: Annotated[int | None, typer.Option(help="0 reconstructs, 1 forecasts.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same members.")] = None,
@@ -115,7 +118,7 @@ def predict(
         store = open_pairs(inputs[0])
         scene_list = choose_scenes(store, split, lead, config.scenes, config.steps)
         with show.progress("predicting", f"{len(scene_list)} scenes x {config.members} members", json) as update:
-            drawing |= {"progress": update, "steps": config.steps}
+            drawing |= {"progress": update, "steps": config.steps, "rollout": rollout}
             maps = predict_examples(opened, store, scene_list, recalibrate, **drawing)
     else:
         frames = opened.read(
@@ -139,7 +142,7 @@ def predict(
             elif lead == 0:
                 maps = opened.reconstruct(frames, at=times or "last", past_only=past_only, **drawing)
             else:
-                maps = opened.forecast(frames, at=times or "last", steps=config.steps, **drawing)
+                maps = opened.forecast(frames, at=times or "last", steps=config.steps, rollout=rollout, **drawing)
     levels = list(above or ())
     for how, length in (("mean", mean_over), ("max", max_over)):
         maps = over_time(maps, how, length) if length else maps

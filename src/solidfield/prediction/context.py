@@ -1,8 +1,8 @@
 """What a run knows when it is asked: the readings of a frame, and covariates for this and every further step.
 
-The query at time t has the readings of t, a history strictly before t, and the calendar of t + lead. Step h of a
-rollout starts from t + h: its history holds what was read up to t (and, in assimilation, on the way), which has grown
-older; members' own values never enter it.
+The query at time t has the readings of t (and of the steps before it, for a run with a window), a history strictly
+before t, and the calendar of t + lead. Step h of a rollout starts from t + h: its history holds what was read up to t
+(and, in assimilation, on the way), which has grown older; members' own values never enter it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import xarray as xr
 
 from ..clock import from_seconds, instant, to_seconds
 from ..errors import SolidError
-from ..fields import Source, restrict
+from ..fields import Source, Window, restrict
 from ..pairs.channels import assemble
 from ..pairs.covariates import Past, Recipe
 from ..pairs.frames import Frames, as_frames
@@ -245,6 +245,11 @@ def query(
     seen = np.isfinite(values)
     leads = torch.full((len(rows),), float(lead))
     first = Source.of(torch.from_numpy(values[rows]), torch.from_numpy(seen[rows]), leads)
+    back = range(1, run.model.spec.window)
+    if back:
+        earlier = [_frames_at(frames, seconds[rows] - h * frames.every, True) for h in back]
+        window = Window(*(torch.from_numpy(np.stack(part, 1)) for part in zip(*earlier, strict=True)))
+        first = replace(first, window=window)
     recipe = run.recipe
     if recipe is None and not assimilate:
         return first, []
@@ -297,7 +302,7 @@ def _with_covariates(
             mask = source.mask.numpy()
             past = past.read(recipe.standard(source.values.numpy(), mask), mask, now)
         clock = recipe.clock(from_seconds(now + lead * step))
-        complete.append(Source(source.values, source.mask, source.lead, assemble(static, clock, moving)))
+        complete.append(replace(source, covariates=assemble(static, clock, moving)))
     return complete[0], complete[1:]
 
 

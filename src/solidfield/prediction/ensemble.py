@@ -114,6 +114,7 @@ def draw(
     steps: int = 1,
     later: Sequence[Source] = (),  # physical units, see `rollout`
     memory: float | None = None,  # see `rollout`
+    leads: Sequence[int] | None = None,  # direct laws of these, as many as steps, instead of a rollout
     seed: int = 0,
     queries: Sequence[int] | None = None,  # identities of the queries; their noise depends on nothing else
     quantiles: Sequence[float] = (),
@@ -139,6 +140,9 @@ def draw(
         Leads of a rollout. Default: 1.
     later, memory
         As for `rollout`, the sources in physical units.
+    leads : sequence of int, optional
+        Draw these leads together by their direct laws (`Forecaster.sample_leads`); `steps` is their number. Default:
+        a rollout.
     seed : int
         Same seed, same members. Default: 0.
     queries : sequence of int, optional
@@ -193,7 +197,10 @@ def draw(
         for begin in range(first, first + members, states_at_once):
             chosen = range(begin, min(begin + states_at_once, first + members))
             noise = MemberNoise(seed, identities[rows], chosen, device)
-            drawn = rollout(model, part, noise, steps, ahead, memory)
+            if leads is None:
+                drawn = rollout(model, part, noise, steps, ahead, memory)
+            else:
+                drawn = model.sample_leads(part, leads, len(chosen), noise)
             physical = scaling.restore(drawn)
             for step in range(steps):
                 _keep_digits(physical[:, :, step], drawn[:, :, step], source[rows], part)

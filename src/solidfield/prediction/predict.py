@@ -39,6 +39,7 @@ def predict(
     *,
     members: int = 100,
     steps: int = 1,
+    rollout: bool = False,  # several steps by the paper's way, also where there are direct laws of them
     later: Sequence[Source] = (),  # physical units: what is known and read on the way, see `ensemble.rollout`
     seed: int = 0,
     queries: Sequence[int] | None = None,
@@ -63,6 +64,7 @@ def predict(
         )
     options: dict[str, Any] = {
         "steps": steps,
+        "leads": direct_leads(run, steps) if run.model.direct and steps > 1 and not (rollout or later) else None,
         "later": later,
         "seed": seed,
         "queries": queries,
@@ -116,7 +118,8 @@ def predict_examples(
     recalibrate : bool
         Repair the spread on the store's validation targets; the maps say so. Default: False.
     **options
-        members (100), steps (1), seed (0), quantiles, keep_members, max_memory (2 GiB), engine, progress.
+        members (100), steps (1), rollout (False), seed (0), quantiles, keep_members, max_memory (2 GiB), engine,
+        progress.
 
     Returns
     -------
@@ -178,6 +181,16 @@ def validation_recalibration(run: RunRecord, store: PairStore, lead: int) -> Rec
     return fit_recalibration(drawn.members[:, :, 0], pair.target.values.numpy(), free.numpy(), distance)
 
 
+def direct_leads(run: RunRecord, steps: int) -> list[int]:
+    """1 .. steps, where the run has a law of each."""
+    known, asked = run.info["data"]["leads"], list(range(1, steps + 1))
+    if missing := [lead for lead in asked if lead not in known]:
+        raise SolidError(
+            f"the run {run.path} has direct laws of leads {known}, none of {missing}; ask for fewer steps, or --rollout"
+        )
+    return asked
+
+
 def provenance(run: RunRecord, seed: int, members: int) -> dict[str, Any]:
     """Global attributes: enough to make the same file again. A leaking model says so here and in every table."""
     info = run.info
@@ -201,6 +214,8 @@ def choose_scenes(
     """Examples spread evenly over the split, so that few scenes still come from many trajectories."""
     indices = store.split(split)
     leads = np.unique(store.columns["lead"][indices])
+    if lead is None and steps > 1 and 1 in leads:
+        lead = 1
     if lead is None and len(leads) > 1:
         raise SolidError(f"{store.path} has leads {leads.tolist()}; choose one with --lead")
     wanted = leads[0] if lead is None else lead

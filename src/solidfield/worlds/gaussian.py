@@ -143,31 +143,30 @@ class GaussianWorld:
                 f"observations have shape {np.shape(observations)}, the world {self.grid.shape} and the frames "
                 f"number {len(frames)}; name the frame of each with frames="
             )
-        leads = np.atleast_1d(np.asarray(lead))
-        every = np.arange(self.grid.cells)
-        apart = (leads[None] - leads[:, None]).ravel()
-        prior = np.mean([self._between(int(lag), every, every) for lag in apart], axis=0)
+        leads, every = [int(one) for one in np.atleast_1d(np.asarray(lead))], np.arange(self.grid.cells)
+        prior = self._between([b - a for a in leads for b in leads], every, every)
         when, site = np.nonzero(~np.isnan(observed.reshape(len(frames), -1)))
         if len(site) == 0:
             return Posterior(np.zeros(self.grid.shape), prior)
-        cells = [site[when == t] for t in range(len(frames))]
-        read = list(zip(frames, cells, strict=True))
-        k_oo = np.block([[self._between(b - a, p, q) for b, q in read] for a, p in read])
+        read = [(t, site[when == row]) for row, t in enumerate(frames)]
+        k_oo = np.block([[self._between([b - a], p, q) for b, q in read] for a, p in read])
         k_oo += obs_std**2 * np.eye(len(site))
-        to_leads = [[self._between(int(at - a), p, every) for a, p in read] for at in leads]
-        k_lead = np.mean([np.concatenate(part) for part in to_leads], axis=0)  # (n, H W)
+        k_lead = np.concatenate([self._between([at - t for at in leads], p, every) for t, p in read])  # (n, H W)
         root = scipy.linalg.cholesky(k_oo, lower=True)
         half = scipy.linalg.solve_triangular(root, k_lead, lower=True)  # (n, H W)
         values = observed.reshape(len(frames), -1)[when, site]
         mean = half.T @ scipy.linalg.solve_triangular(root, values, lower=True)
         return Posterior(mean.reshape(self.grid.shape), prior - half.T @ half)
 
-    def _between(self, lag: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:  # (n,), (m,) -> (n, m)
-        """Cov(x_t(p), x_{t+lag}(q)) for cells p of `first` and q of `second`; a lag may be negative."""
-        if lag < 0:
-            return self._between(-lag, second, first).T
+    def _between(
+        self, lags: Sequence[int], first: np.ndarray, second: np.ndarray
+    ) -> np.ndarray:  # (n,), (m,) -> (n, m)
+        """Cov(x_t(p), x_{t+lag}(q)) for cells p of `first` and q of `second`, the mean over lags of any sign."""
+        kernels = [self.covariance(abs(lag)) for lag in lags]
+        mirrored = [np.roll(k[::-1, ::-1], 1, (0, 1)) if lag < 0 else k for lag, k in zip(lags, kernels, strict=True)]
         (y_p, x_p), (y_q, x_q) = (np.divmod(cells, self.cells) for cells in (first, second))
-        return self.covariance(lag)[(y_q - y_p[:, None]) % self.cells, (x_q - x_p[:, None]) % self.cells]
+        kernel = np.mean(mirrored, axis=0)
+        return kernel[(y_q - y_p[:, None]) % self.cells, (x_q - x_p[:, None]) % self.cells]
 
     def _modes(self) -> tuple[np.ndarray, np.ndarray]:  # (H, W), (H, W)
         """S(k), scaled so that the variance of a cell is std^2 exactly, and log a(k)."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.stats import norm
 
 from ...engine import Progress
 from ...fields import Source
@@ -32,11 +31,15 @@ from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, members_of, scheme, train_scheme
 from ..text import Table, named, with_error
 from ..trainer import alone
+from .exact import means, normal_crps, ratio
 from .figures import gaussian_figure, scene_figure
+from .gaussian_window import WindowCell
+from .gaussian_window import tables as window_tables
 
 BLOCK = 4
 DISTANCES = (0.5, 1.5, 2.5, 3.5, np.inf)  # bins of distance to the nearest sensor, in cells
 EXACT = "exact"
+SCHEMES, WINDOWED = "solid,solid-diffusion,solid-onepass,solid-paper,oracle", "solid,solid-set"
 RATIOS = {
     "crps": "CRPS",
     "spread": "spread",
@@ -79,18 +82,20 @@ class GaussianCell(Cell):
 
 
 def gaussian_cells(
-    schemes: Annotated[str, "Comma-separated; see docs/heart.md."] = (
-        "solid,solid-diffusion,solid-onepass,solid-paper,oracle"
-    ),
+    schemes: Annotated[str | None, "Comma-separated; see docs/heart.md."] = None,
     lead: Annotated[list[int], "0 and 1; repeatable."] = [0, 1],  # noqa: B006
     minutes: Annotated[float, "Training budget of each scheme, CPU time on one thread."] = 4.0,
     trajectories: Annotated[int, "Simulated; most of them train."] = 400,
     scenes: Annotated[int, "Held-out scenes to judge on."] = 64,
     members: Annotated[int, "Of each ensemble."] = 100,
     seed: Annotated[int, "Of the world, the weights and the members."] = 0,
+    window: Annotated[int, "Frames that are known; from 2 on, both encoders at leads 0 to 8 and when filling."] = 1,
 ) -> list[Cell]:
     size = {"trajectories": trajectories, "scenes": scenes, "members": members, "seed": seed}
-    budgets = {EXACT: None} | dict.fromkeys(schemes.split(","), minutes)
+    names = (schemes or (SCHEMES if window == 1 else WINDOWED)).split(",")
+    budgets: dict[str, float | None] = {EXACT: None} | dict.fromkeys(names, minutes)
+    if window > 1:
+        return [WindowCell(name, window, budget, **size) for name, budget in budgets.items()]
     return [GaussianCell(name, at, budget, **size) for at in lead for name, budget in budgets.items()]
 
 
@@ -124,9 +129,9 @@ class Judge:
         self.mean = np.stack([p.mean for p in exact])
         self.std = np.stack([p.std for p in exact])
         self.distance = distances_to_sensor(given[:, None], periodic=(True, True))
-        self.best = _normal_crps(truth - self.mean, np.where(self.free, self.std, 1.0)) * self.free
+        self.best = normal_crps(truth - self.mean, np.where(self.free, self.std, 1.0)) * self.free
         self.block_std = np.stack([_block_std(p) for p in exact])
-        self.best_block = _normal_crps(block_means(truth - self.mean, BLOCK), self.block_std)
+        self.best_block = normal_crps(block_means(truth - self.mean, BLOCK), self.block_std)
         draws = numpy_generator(0, "energy of the exact posterior")
         many = np.stack([p.sample(200, draws) for p in exact], axis=1)
         self.best_energy = energy_scores(select(many.astype(np.float32), truth.astype(np.float32)))
@@ -155,10 +160,10 @@ class Judge:
         at_sensors = [(ensemble[:, n].mean(0) - field)[~free[n]] for n, field in enumerate(self.truth)]
         bins = np.digitize(self.distance, DISTANCES)
         return {
-            "crps": ratio(_means(crps, free), _means(self.best, free)),
-            "spread": ratio(_means(spread, free), _means(self.std, free)),
+            "crps": ratio(means(crps, free), means(self.best, free)),
+            "spread": ratio(means(spread, free), means(self.std, free)),
             "spread_correlation": bootstrap(_correlations(spread, self.std, free))._asdict(),
-            "coverage": bootstrap(_means(inside, free))._asdict(),
+            "coverage": bootstrap(means(inside, free))._asdict(),
             "block_crps": ratio(block_crps.mean((1, 2)), self.best_block.mean((1, 2))),
             "block_spread": ratio(block_spread.mean((1, 2)), self.block_std.mean((1, 2))),
             "energy": ratio(energy, self.best_energy),
@@ -167,30 +172,13 @@ class Judge:
             "by_distance": [
                 {
                     "from": DISTANCES[b - 1],
-                    "spread": ratio(_means(spread, here), _means(self.std, here)),
-                    "coverage": bootstrap(_means(inside, here))._asdict(),
+                    "spread": ratio(means(spread, here), means(self.std, here)),
+                    "coverage": bootstrap(means(inside, here))._asdict(),
                 }
                 for b in range(1, len(DISTANCES))
                 if (here := free & (bins == b)).any()
             ],
         }  # fmt: skip
-
-
-def _normal_crps(error: np.ndarray, std: np.ndarray) -> np.ndarray:
-    """CRPS of N(mean, std) where the truth is off the mean by `error`."""
-    z = error / std
-    return std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
-
-
-def ratio(values: np.ndarray, best: np.ndarray) -> dict[str, float]:  # (N,), (N,)
-    """Ratio of the means over scenes, with an error bar from resampling scenes; scenes without cells are left out."""
-    return bootstrap(np.stack([values, best], axis=1), of=lambda means: means[..., 0] / means[..., 1])._asdict()
-
-
-def _means(values: np.ndarray, mask: np.ndarray) -> np.ndarray:  # (N, H, W) twice -> (N,), NaN where the mask is empty
-    count = mask.sum((1, 2))
-    total = np.where(mask, values, 0.0).sum((1, 2))
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _correlations(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray:  # (N, H, W) each -> (N,)
@@ -213,6 +201,9 @@ def entries(results: Sequence[Result]) -> dict[str, dict[str, Result]]:  # title
 
 def tables(results: Sequence[Result]) -> list[Table]:
     """Ratios to the exact posterior of each lead; spread and coverage by distance to the nearest sensor."""
+    windowed = [result for result in results if "window" in result["cell"]]
+    if windowed:
+        return window_tables(windowed)
     made: list[Table] = []
     for title, found in entries(results).items():
         names = {scheme: named(scheme, bool(entry.get("leaks"))) for scheme, entry in found.items()}

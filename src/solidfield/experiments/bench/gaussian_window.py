@@ -1,0 +1,230 @@
+"""`solid bench gaussian --window 4`: both encoders against the exact posterior given several frames.
+
+A cell is a scheme: one training, judged at leads 0, 1, 4 and 8, when filling (the frame two steps before the last of
+the window, so that it is known from both sides) and for the mean over the eight steps ahead, whose law asks that
+members hang together in time. Ratios are to the posterior of the same readings in closed form.
+
+`solid` learns from pairs with a window. `solid-set` learns from a record of the same sources, a trajectory a stretch:
+its targets are sources, too, each hidden from its own question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...config import TrainConfig
+from ...disk import read_json, read_tensors
+from ...engine import Progress
+from ...grid import lengths
+from ...keys import evenly, key, numpy_generator
+from ...models.solid_set import SolidSet
+from ...pairs.scaling import Scaling
+from ...pairs.store import PairStore, open_pairs
+from ...prediction.answer import Scene, answer
+from ...prediction.ensemble import draw
+from ...questions.drawing import Plan
+from ...questions.record import SPLITS, Record
+from ...scores.calibration import covered, ranks
+from ...scores.estimate import bootstrap
+from ...scores.metrics import crps_map, select
+from ...training.lessons import QuestionTask
+from ...training.loop import train_task
+from ...training.record import RUN, WEIGHTS
+from ...worlds import GaussianWorld, Posterior, write_truth
+from ...worlds.observe import observe
+from ...worlds.scenarios import Scenario
+from ..cell import Cell, Place, Result
+from ..schemes import train_scheme
+from ..text import Table, with_error
+from ..trainer import alone, threads
+from .exact import means, normal_crps, ratio
+
+AHEAD, FILLED, STRIDE = tuple(range(1, 9)), -2, 2
+LEADS = (FILLED, 0, *AHEAD)
+VALIDATION = 0.15  # of the trajectories: eight steps ahead, a trajectory is hardly more than one scene to calibrate by
+ASKED: dict[str, int | tuple[int, ...]] = {
+    "filling": FILLED,
+    "lead 0": 0,
+    "lead 1": 1,
+    "lead 4": 4,
+    "lead 8": 8,
+    "mean of 8 steps": AHEAD,
+}
+SCORES = {"crps": "CRPS", "spread": "spread", "coverage": "90 % covers"}
+
+
+@dataclass(frozen=True)
+class WindowCell(Cell):
+    HOME = "gaussian"
+    JUDGED = ("members",)
+
+    scheme: str  # solid, solid-set or exact
+    window: int
+    minutes: float | None  # CPU time of one thread; None: nothing is trained
+    trajectories: int
+    scenes: int
+    members: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.scheme, f"window{self.window}")
+
+    @property
+    def sheet(self) -> str:
+        return "gaussian-window"
+
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
+        home = place.work / f"{self.trajectories}-trajectories-seed{self.seed}"
+        judge = Judge.of(home, self)
+        run = home / "runs" / self.run
+        told: dict[str, Any] = {}
+        if self.minutes is None:
+            members = judge.exact_members(self.members, self.seed)
+        elif self.scheme == SolidSet.name:
+            members = set_members(judge, run, self, progress)
+        else:
+            trained = train_scheme(self.scheme, judge.store, run, self.minutes, self.seed, progress)
+            source = judge.store.batch(judge.chosen).source
+            drawn = draw(
+                trained.model, trained.scaling, source, self.members, steps=len(LEADS), leads=LEADS, seed=self.seed
+            )
+            assert drawn.members is not None
+            members = {name: _asked(drawn.members[:, :, :, 0], lead) for name, lead in ASKED.items()}
+            told = {"stretch": dict(zip(map(str, LEADS), trained.model.stretch[0].tolist(), strict=True))}
+        return {"asked": {name: judge.compare(name, members[name]) for name in ASKED}} | told
+
+
+def _asked(members: np.ndarray, lead: int | tuple[int, ...]) -> np.ndarray:  # (K, N, leads, ...) -> (K, N, ...)
+    return members[:, :, [LEADS.index(one) for one in np.atleast_1d(lead)]].mean(2)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Scenes of the test trajectories that have a whole window before them and eight steps after."""
+
+    store: PairStore
+    world: GaussianWorld
+    window: int
+    chosen: np.ndarray  # (N,) examples of lead 1
+    readings: np.ndarray  # (N, window, H, W), newest first; NaN = not read
+    truth: np.ndarray  # (N, F, H, W) of their trajectories
+
+    @classmethod
+    def of(cls, home: Path, cell: WindowCell) -> Judge:
+        """Simulated and measured once, whoever comes first."""
+        world = GaussianWorld(seed=cell.seed)
+        path = home / f"pairs-window{cell.window}-{cell.scenes}.zarr"
+        with alone(home / "data.lock"):
+            truth = write_truth(world, home / "truth.zarr", cell.trajectories)
+            if not path.exists():
+                sensors, share = Scenario("random", 0.1, "instance"), cell.scenes / cell.trajectories
+                observe(truth, path, sensors, leads=LEADS, validation=VALIDATION, test=share, window=cell.window)
+        store = open_pairs(path)
+        test, columns = store.split("test"), store.columns
+        first, last = STRIDE * (cell.window - 1), len(truth.times) - 1 - STRIDE * AHEAD[-1]
+        frame = columns["frame_source"][test]
+        chosen = evenly(test[(columns["lead"][test] == 1) & (frame >= first) & (frame <= last)], cell.scenes)
+        frames = store.batch(chosen).source.frames
+        readings = np.where(frames.mask[:, :, 0], frames.values[:, :, 0], np.nan)
+        return cls(
+            store, world, cell.window, chosen, readings, truth.read(list(columns["trajectory"][chosen]))[:, :, 0]
+        )
+
+    @property
+    def frame(self) -> np.ndarray:  # (N,) of the sources
+        return self.store.columns["frame_source"][self.chosen]
+
+    def posterior(self, scene: int, lead: int | tuple[int, ...]) -> Posterior:
+        """Leads and the window in frames of the world, of which a step has two."""
+        ages, leads = (
+            [-STRIDE * back for back in range(self.window)],
+            [STRIDE * int(one) for one in np.atleast_1d(lead)],
+        )
+        return self.world.posterior(self.readings[scene], leads, frames=ages)
+
+    def exact_members(self, count: int, seed: int) -> dict[str, np.ndarray]:  # each (K, N, H, W)
+        draws = numpy_generator(seed, "exact members")
+        return {
+            name: np.stack([self.posterior(n, lead).sample(count, draws) for n in range(len(self.chosen))], axis=1)
+            for name, lead in ASKED.items()
+        }
+
+    def compare(self, name: str, members: np.ndarray) -> dict[str, Any]:  # (K, N, H, W)
+        """Ratios of CRPS and spread to the exact posterior's, and coverage, at cells that were not read then."""
+        leads = np.atleast_1d(ASKED[name])
+        rows = np.arange(len(self.chosen))
+        truth = np.mean([self.truth[rows, self.frame + STRIDE * lead] for lead in leads], axis=0)
+        back = -int(leads[0])
+        free = np.isnan(self.readings[:, back]) if 0 <= back < self.window else np.ones(truth.shape, bool)
+        exact = [self.posterior(n, ASKED[name]) for n in range(len(rows))]
+        mean, std = (np.stack([getattr(p, part) for p in exact]) for part in ("mean", "std"))
+        best = normal_crps(truth - mean, np.where(free, std, 1.0))
+        crps = crps_map(members, truth.astype(members.dtype))
+        inside = np.full(truth.shape, np.nan)
+        inside[free] = covered(*ranks(select(members, truth, free)), len(members), 0.9)
+        spread = np.sqrt(members.var(axis=0, ddof=1, dtype=np.float64))
+        return {
+            "crps": ratio(means(crps, free), means(best, free)),
+            "spread": ratio(means(spread, free), means(std, free)),
+            "coverage": bootstrap(means(inside, free))._asdict(),
+        }
+
+
+def record_of_sources(store: PairStore) -> tuple[Record, dict[tuple[int, int], int]]:
+    """The sources of a store as a record, a trajectory a stretch; and the frame of each (trajectory, frame)."""
+    columns = store.columns
+    even = np.flatnonzero(columns["frame_source"] % STRIDE == 0)
+    keys, first = np.unique(
+        np.stack([columns["trajectory"][even], columns["frame_source"][even]]), axis=1, return_index=True
+    )
+    pair = store.batch(even[first])
+    frames = np.where(pair.source.mask, pair.source.values, np.nan)
+    split = columns["split"][even[first]]  # the names of pairs' splits begin with those of records
+    record = Record.of_frames(frames, store.grid, store.variables, split.clip(max=len(SPLITS) - 1), keys[0])
+    return record, {(int(r), int(f)): place for place, (r, f) in enumerate(keys.T)}
+
+
+def set_members(judge: Judge, run: Path, cell: WindowCell, progress: Progress | None) -> dict[str, np.ndarray]:
+    """Train the model of sets and answer the scenes with the readings of their windows alone."""
+    record, place = record_of_sources(judge.store)
+    plan = Plan(cell.window, -FILLED, AHEAD, fill=0.25, now=0.25, ahead=0.5, unread=0.0, outage=0.0, sparse=0.5)
+    pace: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
+    config = TrainConfig(minutes=cell.minutes, clock="cpu", seed=cell.seed, **pace)
+    scaling = Scaling.of_record(record, record.of_split("train"), ("none",))
+    task = QuestionTask(scaling.of_readings(record), scaling, plan, config, {})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(cell.seed, "weights"))
+        model = SolidSet(record.grid, 1, lengths=lengths(record.grid)[0], frames=plan.reach)
+    run.parent.mkdir(parents=True, exist_ok=True)
+    with alone(run.with_name(f"{run.name}.lock")), threads(1):
+        train_task(model, task, run, config, resume=(run / RUN).is_file(), progress=progress)
+    model.load_state_dict(read_tensors(run / WEIGHTS, read_json(run / RUN)["files"][WEIGHTS]))
+    model.look = []
+    cells = np.arange(record.grid.cells)
+    lead = np.repeat(LEADS, len(cells))
+    drawn = np.empty((cell.members, len(judge.chosen), len(LEADS), *record.grid.shape), np.float32)
+    for n, (trajectory, frame) in enumerate(
+        zip(judge.store.columns["trajectory"][judge.chosen], judge.frame, strict=True)
+    ):
+        now = place[int(trajectory), int(frame)]
+        scene = Scene(now + lead, np.tile(cells, len(LEADS)), -lead - cell.window + 1, -lead)
+        values = answer(model.eval(), task.record, scene, cell.members, cell.seed, n)
+        drawn[:, n] = values.reshape(len(values), len(LEADS), *record.grid.shape) * scaling.std[0] + scaling.mean[0]
+    return {name: _asked(drawn, lead) for name, lead in ASKED.items()}
+
+
+def tables(results: Sequence[Result]) -> list[Table]:
+    rows = [
+        (f"{result['cell']['scheme']}, {name}", *(with_error(part[score]) for score in SCORES))
+        for name in ASKED
+        for result in results
+        if (part := result["asked"].get(name))
+    ]
+    window = results[0]["cell"]["window"]
+    return [((f"window of {window}", *SCORES.values()), rows)]
