@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,6 @@ def city() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["time", "lat", "lon", "pm"])
 
 
-def city_run(folder: Path, model: str = "kriging") -> Run:
-    return fit(city().astype({"lat": float, "lon": float, "pm": float}), folder, model=model, preset="smoke",
-               cell="0.01deg", every="1h")  # fmt: skip
+def city_run(folder: Path, model: str = "kriging", **options: Any) -> Run:
+    table = city().astype({"lat": float, "lon": float, "pm": float})
+    return fit(table, folder, model=model, preset="smoke", cell="0.01deg", every="1h", **options)

@@ -29,7 +29,7 @@ class WorldConfig(Record):
     kind: Literal["navier-stokes", "gaussian"] = "navier-stokes"
     trajectories: int = Field(1000, gt=0)
     frames: int = Field(50, gt=0)
-    grid: int = Field(64, ge=4)  # cells along each axis of the stored fields
+    grid: int = Field(64, ge=4, le=4096)  # cells along each axis of the stored fields; more take gigabytes a frame
     side: float = Field(6.283185307179586, gt=0)  # 2 pi: the paper's box
     spacing: float = Field(0.1, gt=0)  # time between frames; the paper gives none, see docs/decisions.md
     warmup: float = Field(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # `solid check` reads and writes files without waiting for th
     from torch import Tensor
 
 TEMPORARY = ".tmp-"
+BOMB, EXPANSION = 4 << 30, 1000  # bytes that a file may declare; beyond, at most so many times its size on disk
+HDF5 = b"\x89HDF\r\n\x1a\n"  # how its files begin
 ROOM = "make room there or choose another place, what was there is untouched"
 
 
@@ -31,9 +33,14 @@ class Damaged(SolidError):
 
 
 def refuse_existing(path: Path, remedy: str = "remove it or choose another name", besides: Container[str] = ()) -> None:
-    """What somebody made before is never written over; an empty folder, or one with only `besides`, is nobody's."""
-    if path.exists() and not (path.is_dir() and all(entry.name in besides for entry in path.iterdir())):
+    """What somebody made before is never written over; a folder with only `besides` and half files is nobody's."""
+    if path.exists() and not (path.is_dir() and only_begun(path, besides)):
         raise SolidError(f"{path} exists and is never written over; {remedy}")
+
+
+def only_begun(folder: Path, besides: Container[str] = ()) -> bool:
+    """Does the folder hold nothing but `besides` and what a killed process left half written?"""
+    return all(entry.name in besides or entry.name.startswith(TEMPORARY) for entry in folder.iterdir())
 
 
 @contextmanager
@@ -128,7 +135,7 @@ def read_json(path: Path) -> dict[str, Any]:
         seal = document.pop("sha256")
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise Damaged(f"{path} is damaged: it is not the JSON that was written") from None
     if digest(document) != seal:
         raise Damaged(f"{path} is damaged: its content does not match its checksum")
@@ -152,7 +159,10 @@ def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise Damaged(f"{path} is damaged: its {len(content)} bytes do not match their checksum")
-    return load(content)
+    try:
+        return load(content)
+    except Exception as error:  # whatever safetensors makes of other bytes
+        raise Damaged(f"{path} holds no tensors ({error}); copy it again") from None
 
 
 def save_dataset(data: xr.Dataset, path: Path, packed: bool = False) -> None:
@@ -162,11 +172,23 @@ def save_dataset(data: xr.Dataset, path: Path, packed: bool = False) -> None:
         if path.suffix == ".zarr":
             data.to_zarr(part, mode="w", consolidated=False)
             return
-        encoding = {str(name): {"zlib": True, "complevel": 1} for name in data.data_vars} if packed else None
+        encoding = {str(name): _coordinate(data[name]) for name in data.coords}
+        encoding |= {str(name): {"zlib": True, "complevel": 1} for name in data.data_vars if packed}
         try:
             data.to_netcdf(part, engine="netcdf4", encoding=encoding)
         except RuntimeError as error:  # what HDF5 makes of a full disk
             raise OSError(str(error)) from error
+
+
+def _coordinate(values: xr.DataArray) -> dict[str, Any]:
+    """How CF wants a coordinate to be written: without a fill value, in no type of 64 bits but float."""
+    if values.dtype.kind == "M":
+        return {"dtype": "float64", "units": "seconds since 1970-01-01", "calendar": "standard", "_FillValue": None}
+    if values.dtype.kind == "m":
+        return {"dtype": "float64", "units": "seconds", "_FillValue": None}
+    if values.dtype.kind == "i" and abs(values).max() < 2**31:
+        return {"dtype": "int32"}
+    return {"_FillValue": None} if values.dtype.kind == "f" else {}
 
 
 def check_ending(path: Path) -> None:
@@ -181,8 +203,44 @@ def open_dataset(path: Path, remedy: str, **options: Any) -> xr.Dataset:
 
     try:
         if path.suffix == ".zarr":
-            return xr.open_zarr(path, consolidated=False, chunks=None, **options)
-        return xr.open_dataset(path, **options)
+            data = xr.open_zarr(path, consolidated=False, chunks=None, **options)
+        else:
+            refuse_links(path)
+            data = xr.open_dataset(path, **options)
+    except SolidError:
+        raise
     except Exception as error:  # NetCDF, HDF5, Zarr and the decoder of times each fail in their own way
         text = " ".join(str(error).split())[:120]
         raise SolidError(f"{path} is damaged, cut short or no NetCDF/Zarr file ({text}); {remedy}") from None
+    there = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")))
+    if data.nbytes > max(BOMB, EXPANSION * there):
+        data.close()
+        raise SolidError(
+            f"{path} declares {data.nbytes / 2**30:,.0f} GiB in {there / 1000:,.0f} kB on the disk, like a "
+            "decompression bomb; if it is sound, cut it into parts"
+        )
+    return data
+
+
+def refuse_links(path: Path) -> None:
+    """Refuse HDF5 whose values lie in other files: who opens a file did not agree to open what it points to."""
+    with open(path, "rb") as content:
+        if content.read(8) != HDF5:
+            return
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        waiting, seen = [file["/"]], set()
+        while waiting:
+            group = waiting.pop()
+            if group.id in seen:  # a group may hold itself
+                continue
+            seen.add(group.id)
+            for name in group:
+                link = group.get(name, getlink=True)
+                item = group[name] if isinstance(link, h5py.HardLink) else None
+                if isinstance(item, h5py.Group):
+                    waiting.append(item)
+                outside = isinstance(item, h5py.Dataset) and (item.is_virtual or item.external)
+                if outside or isinstance(link, h5py.ExternalLink):
+                    raise SolidError(f"{path} takes '{name}' from another file; copy its values into one file first")

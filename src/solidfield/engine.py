@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from .errors import SolidError
@@ -24,6 +25,15 @@ I = TypeVar("I")
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much of it, of how much (None: not known)
 ENGINES = ("here", "processes", "dask")
 PATIENCE = 1.0  # seconds between two looks at what is running
+
+
+def memory() -> int:  # bytes
+    """What this machine has, or what its container may use."""
+    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(have, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return have
 
 
 @dataclass(frozen=True)

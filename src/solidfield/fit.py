@@ -34,7 +34,7 @@ from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.intake import Readings, Say, read_frames, tell
 from .run import Run, load
-from .training.folder import check_reading
+from .training.folder import BEGUN, barely_begun, check_reading
 from .training.loop import train
 from .training.record import PAIRS
 from .training.sets import LEADS, PACE, train_sets
@@ -170,6 +170,9 @@ def fit(
     made = store is not None
     config = _config(preset, settings, minutes, steps, model, seed, of_readings=not made)
     _check_choices(config, transform, offset, leads, holdout)
+    if resume and barely_begun(out):
+        tell(f"{out} was stopped before its first step; it begins anew", say)
+        resume = False
     if store is not None:
         useless = [name for name, value in asked.items() if value]
         if useless:
@@ -183,7 +186,7 @@ def fit(
         if resume:
             check_reading(out, asked)
         else:
-            refuse_existing(out, "resume it or choose another folder", besides=(PAIRS,))
+            refuse_existing(out, "resume it or choose another folder", besides=BEGUN)
         frames = as_frames(read_frames(readings, say=say, **reading), variables)
         frames = replace(frames, timezone=timezone or frames.timezone)
         leads = _leads(leads, ahead, frames.every)

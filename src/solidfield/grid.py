@@ -140,6 +140,22 @@ class Grid:
         )
 
 
+def axis_attributes(grid: Grid) -> tuple[dict[str, str], dict[str, str]]:
+    """What CF wants to be said of the y and the x axis."""
+    if grid.axes == ("lat", "lon"):
+        return (
+            {"units": "degrees_north", "standard_name": "latitude", "long_name": "latitude", "axis": "Y"},
+            {"units": "degrees_east", "standard_name": "longitude", "long_name": "longitude", "axis": "X"},
+        )
+    y, x = ({"long_name": f"{axis} of the cell centres", "axis": axis.upper()} for axis in ("y", "x"))
+    return y | {"units": grid.units or "1"}, x | {"units": grid.units or "1"}
+
+
+def flags(long_name: str, no: str, yes: str) -> dict[str, Any]:
+    """Attributes of a mask of 0 and 1, in CF's way."""
+    return {"long_name": long_name, "flag_values": np.array([0, 1], np.int8), "flag_meanings": f"{no} {yes}"}
+
+
 def lengths(grid: Grid) -> tuple[tuple[float, float], str]:  # spacing along (y, x), its unit
     """What distances are told in: kilometres wherever the grid lies on the Earth, else the grid's own unit or cells."""
     (dy, dx), units = grid.spacing, grid.units

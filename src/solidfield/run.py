@@ -19,7 +19,7 @@ import xarray as xr
 
 from .engine import Progress
 from .errors import SolidError
-from .grid import lengths
+from .grid import flags, lengths
 from .models.solid_set import SolidSet
 from .pairs.frames import Frames
 from .pairs.store import PairStore, open_pairs
@@ -320,7 +320,7 @@ class Run(RunRecord):
         return self._with_read(maps, np.stack([one.mask[0].any(0).numpy() for one in later]))
 
     def _with_read(self, maps: xr.Dataset, read: np.ndarray) -> xr.Dataset:  # (L, H, W) bool
-        about = {"long_name": "a sensor was read here at this time, and every member holds its reading"}
+        about = flags("was a sensor read here at this time, whose reading every member holds?", "not_read", "read")
         return maps.assign(read=(("init_time", "lead_time", *self.grid.axes), read[None].astype(np.int8), about))
 
     def _read_on_the_way(self, given: Frames, first: int, walk: int) -> np.ndarray:  # (L, H, W) bool

@@ -7,6 +7,7 @@ A verb's file is imported when the verb is called, so that `solid --help` and `s
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -34,12 +35,28 @@ VERBS = {  # what `solid --help` shows: the first sentence of each verb, which a
 }
 
 
+KEPT = {  # by verb, what a stop leaves behind; `train` says more
+    "simulate": "finished trajectories are kept, the same command goes on",
+    "bench": "finished cells are kept, the same command goes on",
+    "demo": "what is finished is kept, the same command begins anew",
+}
+
+
 class Verbs(TyperGroup):
     """A group whose commands are names and help until one of them is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and _command(str(name)), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Ctrl-C is answered here: the library behind would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            verb = str(ctx.invoked_subcommand)
+            print(f"\nstopped; {str(stop) or KEPT.get(verb, 'nothing was written')}", file=sys.stderr)
+            raise typer.Exit(130) from None
 
 
 app = typer.Typer(
@@ -72,11 +89,9 @@ def _command(name: str) -> Any:
 
 def main() -> None:
     """Run the command line; a mistake of the user becomes one line on standard error and exit code 2."""
+    warnings.formatwarning = lambda message, *where, **more: f"note: {message}\n"
     try:
         app()
     except SolidError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("stopped; what was finished is saved, the same command with --resume goes on", file=sys.stderr)
-        sys.exit(130)

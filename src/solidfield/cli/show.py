@@ -6,6 +6,7 @@ import io
 import json
 import math
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,15 +32,18 @@ FigureOption = Annotated[Path | None, typer.Option(help="One page of pictures: .
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 PLACES = ("--data", "--work", "--results", "--out", "--figure", "--jobs", "--engine", "--scheduler", "--budget")
+PAUSE = 30.0  # seconds between two lines of a log
 LABEL = 12  # width of the first column, so that the verbs of the demo line up
 
 
 @contextmanager
 def progress(label: str, what: str, quiet: bool = False) -> Iterator[Told]:
-    """A bar on standard error; yields `update(what, done, total)`."""
+    """A bar on standard error, or lines now and then where that is a file; yields `update(what, done, total)`."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        console.width = 140  # a log file has no edge to wrap at
+    if quiet or not console.is_terminal:
+        with _lines(f"{label:<{LABEL}} {what}", quiet) as update:
+            yield update
+        return
     bar = Progress(
         TextColumn(f"{label:<{LABEL}} {what:<40}"),
         BarColumn(bar_width=20),
@@ -48,7 +52,6 @@ def progress(label: str, what: str, quiet: bool = False) -> Iterator[Told]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[what]}"),
         console=console,
-        disable=quiet,
     )
     with bar:
         task = bar.add_task(label, total=None, what="")
@@ -57,6 +60,27 @@ def progress(label: str, what: str, quiet: bool = False) -> Iterator[Told]:
             bar.update(task, completed=done, total=total, what=what)
 
         yield update
+
+
+@contextmanager
+def _lines(what: str, quiet: bool) -> Iterator[Told]:
+    """Progress for a log: a line every half minute, and the last word."""
+    begun = time.monotonic()
+    told, last = begun, ""
+
+    def say(now: float) -> None:
+        print(f"{what}   {now - begun:,.0f} s   {last}", file=sys.stderr, flush=True)
+
+    def update(words: str, done: int, total: int | None) -> None:
+        nonlocal told, last
+        last, now = f"{done:,} of {total:,}   {words}" if total else words, time.monotonic()
+        if not quiet and now - told >= PAUSE:
+            told = now
+            say(now)
+
+    yield update
+    if last and not quiet:
+        say(time.monotonic())
 
 
 def line(label: str, text: str, quiet: bool = False) -> None:

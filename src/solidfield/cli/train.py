@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import xarray as xr
 
+from ..disk import open_dataset
 from ..engine import Progress
 from ..errors import SolidError
 from ..fit import fit
 from ..pairs.covariates import Covariates
 from ..pairs.store import is_pairs
+from ..training.checkpoint import checkpoints
+from ..training.record import STATE
 from . import reading, show
 
 DynamicOption = Annotated[Path | None, typer.Option(help="NetCDF of fields that change (time, y, x): wind.")]
@@ -81,7 +85,7 @@ def train(
     }
     told = _given(telling)
     options = {"model.options.oracle": oracle or None, "model.options.coordinates": False if no_coordinates else None}
-    with ExitStack() as bar:
+    with ExitStack() as bar, _stop_said(out):
         run = fit(
             inputs,
             out,
@@ -128,6 +132,20 @@ def _leads(single: list[int] | None, several: str | None) -> list[int] | None:
     return list(range(int(first), int(last) + 1))
 
 
+@contextmanager
+def _stop_said(out: Path) -> Iterator[None]:
+    """Ctrl-C: what was kept, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = checkpoints(out / STATE)
+        if not kept:
+            raise KeyboardInterrupt("nothing was trained yet, the same command begins anew") from None
+        step = int(kept[-1].name.removeprefix("step-"))
+        words = f"{out} keeps what was learned up to step {step:,}, the same command with --resume goes on from there"
+        raise KeyboardInterrupt(words) from None
+
+
 def training_bar(stack: ExitStack, out: Path, quiet: bool = False) -> Progress:
     """A live bar that appears with the first step."""
     bar: list[Progress] = []
@@ -147,7 +165,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 def open_fields(path: Path | None) -> xr.Dataset | None:
     if path is None:
         return None
-    try:
-        return xr.load_dataset(path)
-    except (OSError, ValueError):
-        raise SolidError(f"{path} is not a readable NetCDF file of fields; check the path") from None
+    if not path.exists():
+        raise SolidError(f"there is no file {path}; check the path")
+    with open_dataset(path, "give a NetCDF file of fields") as data:
+        return data.load()

@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 
 from ..clock import EPOCH, Clock, span, to_seconds
-from ..engine import Progress
+from ..engine import Progress, memory
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
@@ -86,6 +86,9 @@ def as_frames(
             raise SolidError(f"maps hold something else under the name '{name}'; give this variable another one")
     fields = [upright(dataset[name].transpose("time", ...)).sortby("time") for name in names]
     domain = upright(dataset["domain"]).values.astype(bool) if "domain" in dataset else None
+    need = 12 * sum(field.size for field in fields)  # as they are read, as they are kept, and what is made of them
+    if need > memory():
+        raise SolidError(f"the frames need {need / 2**30:,.0f} GiB, more than this machine has; cut them in time")
     values = np.stack([real(field.values, "the frames") for field in fields], axis=1)
     if domain is not None:
         values = np.where(domain, values, np.float32(np.nan))

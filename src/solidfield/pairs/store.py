@@ -235,8 +235,8 @@ class PairStore:
             self.epoch: str | None = self.attributes.get("epoch")  # None: times are a simulation's own
             self.recipe: dict[str, Any] | None = self.attributes.get("recipe")  # of the covariates
             self.window: int = self.attributes.get("window", 1)  # frames that an example knows
-        except KeyError as missing:
-            raise SolidError(f"{path} is damaged (no {missing} in its attributes); write it anew") from None
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise SolidError(f"{path} is damaged (its attributes: {error!r}); write it anew") from None
 
     def __len__(self) -> int:
         return self.examples

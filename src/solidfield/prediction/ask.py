@@ -148,7 +148,7 @@ def exceedance(
     shares = [(field > level).mean("member").where(field.notnull().all("member")) for level in levels]
     units = field.attrs.get("units", "")
     about = {"long_name": f"probability that {name} is above the threshold", "units": "1", "threshold_units": units}
-    axis = xr.DataArray(levels, dims="threshold", name="threshold", attrs={"units": units})
+    axis = xr.DataArray(levels, dims="threshold", name="threshold", attrs={"units": units, "long_name": "threshold"})
     return xr.concat(shares, axis).rename(f"{name}_exceedance").assign_attrs(about)
 
 

@@ -8,6 +8,7 @@ model about.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,17 @@ import xarray as xr
 
 from ..disk import open_dataset, refuse_existing, save_dataset
 from ..errors import SolidError
-from ..grid import Grid
+from ..grid import Grid, axis_attributes, flags
 from ..theory.distance import distances_to_sensor
 from .card import maps_card
 from .ensemble import Summary
+
+HISTORY = f"predicted by solidfield {version('solidfield')}"
+TIMES = {  # CF's names, and ours
+    "init_time": ("forecast_reference_time", "time of the readings"),
+    "lead_time": ("forecast_period", "time from the readings to the map"),
+    "valid_time": ("time", "time of the map"),
+}
 
 
 class Maps(xr.Dataset):
@@ -52,46 +60,56 @@ def to_dataset(
         about = {"units": unit, "long_name": name}
         if summary.members is not None:
             data[name] = (("member", *fields), summary.members[:, :, :, c], about)
-        data[f"{name}_mean"] = (fields, summary.mean[:, :, c], about | {"cell_methods": "member: mean"})
+        data[f"{name}_mean"] = (fields, summary.mean[:, :, c], about | {"long_name": f"mean of the members of {name}"})
         data[f"{name}_std"] = (
             fields,
             summary.std[:, :, c],
-            about | {"cell_methods": "member: standard_deviation"},
+            about | {"long_name": f"standard deviation of the members of {name}"},
         )
         for q, values in summary.quantiles.items():
-            data[f"{name}_q{100 * q:02.0f}"] = (fields, values[:, :, c], about | {"quantile": q})
+            data[f"{name}_q{100 * q:02.0f}"] = (
+                fields,
+                values[:, :, c],
+                about | {"long_name": f"quantile {q:g} of the members of {name}", "quantile": q},
+            )
         if given is not None:
             read = np.where(observed[:, c], given[:, c], np.nan).astype(np.float32)
             data[f"{name}_given"] = (("init_time", y, x), read, about | {"long_name": f"reading of {name} given"})
     distance = distances_to_sensor(observed, grid.spacing, grid.periodic)
     place = ("init_time", y, x)
-    data["distance_to_sensor"] = (place, distance.astype(np.float32), {"units": grid.units})
+    about = {"units": grid.units, "long_name": "distance to the nearest sensor that was read"}
+    data["distance_to_sensor"] = (place, distance.astype(np.float32), about)
     by_variable = ("variable",) if len(variables) > 1 else ()  # one variable needs no axis of its own
     data["observed"] = (
         ("init_time", *by_variable, y, x),
         (observed if by_variable else observed[:, 0]).astype(np.int8),
-        {"long_name": "a sensor was read here", "flag_values": "0 1"},
+        flags("was a sensor read here?", "not_read", "read"),
     )
     data["never_supervised"] = (
         (*by_variable, y, x),
         (never_supervised if by_variable else never_supervised[0]).astype(np.int8),
-        {"long_name": "no training target ever lay here: the map is extrapolated"},
+        flags("did no training target ever lie here, so that the map is extrapolated?", "taught", "never_taught"),
     )
     domain = grid.inside.astype(np.int8)
-    data["domain"] = ((y, x), domain, {"long_name": "cells that count"})
+    data["domain"] = ((y, x), domain, flags("cells that count", "left_out", "counts"))
+    about_y, about_x = axis_attributes(grid)
+    said = {name: {"long_name": words} for name, (_, words) in TIMES.items()}
+    if np.issubdtype(np.asarray(init_time).dtype, np.datetime64):  # a simulation's own clock has no such names
+        said = {name: {"standard_name": standard, **said[name]} for name, (standard, _) in TIMES.items()}
     coordinates: dict[str, Any] = {
-        "init_time": init_time,
-        "lead_time": lead_time,
-        "valid_time": (("init_time", "lead_time"), init_time[:, None] + lead_time[None, :]),
-        y: (y, grid.y, {"units": grid.units}),
-        x: (x, grid.x, {"units": grid.units}),
+        "init_time": ("init_time", init_time, said["init_time"]),
+        "lead_time": ("lead_time", lead_time, said["lead_time"]),
+        "valid_time": (("init_time", "lead_time"), init_time[:, None] + lead_time[None, :], said["valid_time"]),
+        y: (y, grid.y, about_y),
+        x: (x, grid.x, about_x),
         **{name: ("init_time", column) for name, column in (examples or {}).items()},
     }
     if summary.members is not None:
-        coordinates["member"] = np.arange(summary.members.shape[0])
+        about_member = {"standard_name": "realization", "long_name": "member of the ensemble", "units": "1"}
+        coordinates["member"] = ("member", np.arange(summary.members.shape[0]), about_member)
     if by_variable:
         coordinates["variable"] = list(variables)
-    return Maps(data, coordinates, {"Conventions": "CF-1.8", **(attributes or {})})
+    return Maps(data, coordinates, {"Conventions": "CF-1.8", "history": HISTORY, **(attributes or {})})
 
 
 def save_maps(maps: xr.Dataset, path: Path) -> None:

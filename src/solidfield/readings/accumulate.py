@@ -33,10 +33,22 @@ class Cube:
     error: np.ndarray | None  # (F, V, H, W) float32 standard deviation of the mean by the readings' own errors
 
 
+def check_memory(frames: int, variables: int, shape: tuple[int, int], max_memory: float) -> None:
+    """Refuse frames that cannot be held, before they are made."""
+    need = frames * variables * shape[0] * shape[1] * BYTES / GIB
+    if need > max_memory:
+        raise SolidError(
+            f"{frames:,} frames of {shape[0]:,} x {shape[1]:,} cells need {need:,.1f} GiB, more than {max_memory:g}; "
+            "narrow the --bounds (one wrong coordinate can stretch them), or take larger cells or a longer --every"
+        )
+
+
 class Accumulator:
     """Sums per (frame, variable, cell) that grow with the frames, and with the cells where the grid has no shape."""
 
     def __init__(self, variables: int, shape: tuple[int, int] | None, errors: bool, max_memory: float):
+        if not max_memory > 0:
+            raise SolidError(f"max_memory is {max_memory:g} GiB, which holds nothing; give some, such as 4")
         self.variables = variables
         self.fixed = shape is not None
         self.corner = (0, 0)
@@ -125,14 +137,7 @@ class Accumulator:
             self.sums[name] = larger
 
     def _check(self, frames: int) -> None:
-        cells = self.shape[0] * self.shape[1]
-        need = frames * self.variables * cells * BYTES / GIB
-        if need > self.max_memory:
-            raise SolidError(
-                f"{frames:,} frames of {self.shape[0]:,} x {self.shape[1]:,} cells need {need:,.1f} GiB, more than "
-                f"{self.max_memory:g}; narrow the --bounds (one wrong coordinate can stretch them), or take larger "
-                "cells or a longer --every"
-            )
+        check_memory(frames, self.variables, self.shape, self.max_memory)
 
     def finish(self) -> Cube:
         """Close the sums; each is let go as soon as it is used, for they are as large as the result."""

@@ -16,6 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from ..disk import open_dataset
+from ..engine import memory
 from ..errors import SolidError
 from ..grid import Grid
 from .columns import find_columns, geographic
@@ -119,6 +120,8 @@ class ArraySource:
         time, y, x = self.dims
         frames, cells = self.data.sizes[time], self.data.sizes[y] * self.data.sizes[x]
         step = max(1, rows // cells)
+        if 16 * cells * len(names) > memory():
+            raise SolidError(f"a frame of {self.name} has {cells:,} cells, more than this machine can hold; cut it")
         readings = [name for name in names if name in columns.values]
         for start in range(0, frames, step):
             slab = self.data[list(dict.fromkeys(names))].isel({time: slice(start, start + step)}).load()

@@ -37,7 +37,7 @@ ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", 
 TAKEN = frozenset(("time", "lat", "lon", "latitude", "longitude", "y", "x", "domain", "observed", "never_supervised",
                    "read", "distance_to_sensor", "member", "init_time", "lead_time", "valid_time", "variable",
                    "threshold", "point"))  # fmt: skip
-PART = re.compile(r"(.+)_(?:count|spread|error|mean|std|exceedance|q\d+)")
+PART = re.compile(r"(.+)_(?:count|spread|error|mean|std|exceedance|given|q\d+)")
 
 
 def split_units(name: str) -> tuple[str, str]:

@@ -19,7 +19,8 @@ import xarray as xr
 
 from ..disk import check_ending, open_dataset, save_dataset
 from ..errors import SolidError
-from .accumulate import Cube
+from ..grid import axis_attributes, flags
+from .accumulate import Cube, check_memory
 from .layout import Layout
 from .records import FORMAT, Refused
 from .table import Table
@@ -59,10 +60,11 @@ def to_frames(
     cube: Cube,
     tally: Tally,
     cell: str,  # in the user's words
+    max_memory: float,  # GiB
 ) -> xr.Dataset:
     """The finished sums as a dataset of means, counts and spreads with all that is known of them."""
     grid, clock = layout.grid, layout.clock
-    axis = _regular(cube.frames, clock.every)
+    axis = _regular(cube, clock.every, max_memory)
     where = np.searchsorted(axis, cube.frames)
     y, x = grid.axes
     data: dict[str, Any] = {}
@@ -91,13 +93,19 @@ def to_frames(
         if several.any():
             data[name][2]["obs_std"] = obs_std[-1]
     if grid.domain is not None:
-        data["domain"] = ((y, x), np.asarray(grid.domain), {"long_name": "cells that count"})
+        data["domain"] = ((y, x), np.asarray(grid.domain), flags("cells that count", "left_out", "counts"))
     at_y, at_x = np.round(grid.y, 10), np.round(grid.x, 10)  # 22.46, not 22.460000000000001
-    north = {"units": "degrees_north", "standard_name": "latitude"} if table.geographic else {}
-    east = {"units": "degrees_east", "standard_name": "longitude"} if table.geographic else {}
-    coordinates = {"time": clock.stamps(axis), y: (y, at_y, north), x: (x, at_x, east)}
+    about_y, about_x = axis_attributes(grid)
+    about_time = {
+        "standard_name": "time",
+        "long_name": f"{'middle' if clock.anchor == 'round' else 'begin'} of a frame",
+    }
+    stamps = ("time", clock.stamps(axis), about_time)
+    coordinates = {"time": stamps, y: (y, at_y, about_y), x: (x, at_x, about_x)}
     attributes: dict[str, Any] = {
         "Conventions": "CF-1.8",
+        "title": f"{', '.join(table.variables[v] for v in chosen)} as read, on cells and time steps",
+        "history": f"gridded by solidfield {version('solidfield')}",
         "format": FORMAT,
         "cell": cell,
         "every": clock.words,
@@ -120,11 +128,13 @@ def to_frames(
     return xr.Dataset(data, coordinates, attributes)
 
 
-def _regular(frames: np.ndarray, every: int) -> np.ndarray:
+def _regular(cube: Cube, every: int, max_memory: float) -> np.ndarray:
     """Every frame from the first to the last, but for gaps longer than a day (or than one step, if that is longer)."""
-    gap = np.diff(frames)
-    longest = max(1, DAY // every)
-    pieces = [np.arange(f, f + (g if g <= longest else 1)) for f, g in zip(frames[:-1], gap, strict=True)]
+    frames, gap = cube.frames, np.diff(cube.frames)
+    step = np.where(gap <= max(1, DAY // every), gap, 1)
+    variables, height, width = cube.mean.shape[1:]
+    check_memory(int(step.sum()) + 1, variables, (height, width), max_memory)
+    pieces = [np.arange(f, f + g) for f, g in zip(frames[:-1], step, strict=True)]
     return np.concatenate([*pieces, frames[-1:]])
 
 

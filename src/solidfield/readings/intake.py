@@ -188,7 +188,7 @@ def grid(
     cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress)
     if not layout.bounded:
         layout = replace(layout, grid=layout.grid.part(cube.first_cell, cube.count.shape[2:]))
-    frames = to_frames(table, chosen, layout, cube, tally, cell or "as given")
+    frames = to_frames(table, chosen, layout, cube, tally, cell or "as given", max_memory)
     said += [*table.notes, tally.words]
     for words in said:
         tell(words, say)

@@ -28,10 +28,12 @@ import torch
 from torch import Tensor
 
 from ..config import TrainConfig
-from ..disk import clean, digest, pack, read_json, refuse_existing, replace, write_json, writing
+from ..disk import clean, digest, only_begun, pack, read_json, refuse_existing, replace, write_json, writing
 from ..errors import SolidError
 from ..pairs.scaling import Scaling
-from .record import LOG, PAIRS, RUN, STATE, WEIGHTS, Document
+from .record import CELLS, FORMAT, LOG, PAIRS, READINGS, RUN, STATE, WEIGHTS, Document
+
+BEGUN = (PAIRS, CELLS, READINGS)  # what is written before a run begins: a folder with these alone holds no run yet
 
 
 def describe(
@@ -48,7 +50,7 @@ def describe(
     train_part = config.model_dump(mode="json")
     versions = {name: version(name) for name in ("solidfield", "torch", "numpy")}
     document = {
-        "format": 1,
+        "format": FORMAT,
         "label": model.label(),
         "model": model_part,
         "data": dict(data),
@@ -70,7 +72,9 @@ def describe(
 
 def start(path: Path, document: Document, files: Mapping[str, Mapping[str, Tensor]]) -> Document:
     """Make the folder; one that holds anything but the pairs of this run is never written over."""
-    refuse_existing(path, "resume it or choose another folder", besides=(PAIRS,))
+    refuse_existing(path, "resume it or choose another folder", besides=BEGUN)
+    if path.is_dir():
+        clean(path)
     written = {}
     for name, tensors in files.items():
         content, written[name] = pack(tensors)
@@ -78,6 +82,11 @@ def start(path: Path, document: Document, files: Mapping[str, Mapping[str, Tenso
     document = document | {"files": written}
     write_json(path / RUN, document)
     return document
+
+
+def barely_begun(path: Path) -> bool:
+    """Was a run killed here before its first step, so that there is nothing to resume and nothing to lose?"""
+    return path.is_dir() and any(path.iterdir()) and only_begun(path, BEGUN)
 
 
 def recorded_run(path: Path) -> Document:

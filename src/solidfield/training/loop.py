@@ -26,7 +26,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from ..config import TrainConfig
-from ..engine import Progress
+from ..engine import Progress, memory
 from ..errors import SolidError
 from ..forecast import Fitted, Forecaster
 from ..pairs.scaling import Scaling
@@ -39,6 +39,7 @@ from .processes import by_first, launch, repeatable
 from .record import STATE, Document
 from .task import PairTask, Task
 
+LEAST_BYTES = 256  # of a question and what is known of it, at the very least
 LOG_EVERY = 10  # steps between two lines of the log
 
 
@@ -180,6 +181,16 @@ def _begin(held: ExitStack, session: Session, document: Document, resume: bool) 
 
 def _check(model: Any, task: Task, config: TrainConfig) -> None:
     task.check(model)
+    size = LEAST_BYTES
+    if isinstance(task, PairTask):
+        spec = task.store.spec()
+        size = 4 * spec.grid.cells * (4 * spec.channels + spec.covariates)  # source and target with their masks
+    for name, count in (("batch", config.batch), ("validation_members", config.validation_members)):
+        if count * size > memory():
+            raise SolidError(
+                f"train.{name} = {count:,} takes {count * size / 2**30:,.0f} GiB and more, this machine has "
+                f"{memory() / 2**30:,.0f}; lower it"
+            )
     if config.patience is not None and not task.held_out:
         raise SolidError(
             f"train.patience = {config.patience} needs validation examples and there are none; "

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..clock import Clock
+from ..clock import Clock, zone
 from ..disk import read_json, read_tensors
 from ..errors import SolidError
 from ..forecast import Spec
@@ -23,13 +23,15 @@ from ..models import build
 from ..models.solid_set import SolidSet
 from ..pairs.covariates import Recipe
 from ..pairs.records import readings_kept
-from ..pairs.scaling import Scaling
+from ..pairs.scaling import TRANSFORMS, Scaling
 from ..questions.record import Record
+from ..readings.columns import is_taken
 
 RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
 READINGS = "readings.safetensors"
 PAIRS = "pairs.zarr"
 
+FORMAT = 1  # of a run folder
 Document = dict[str, Any]
 
 
@@ -92,12 +94,48 @@ class RunRecord:
         if not (path / RUN).is_file():
             raise SolidError(f"{path} is not a run folder ({RUN} is missing); `solid train` makes one")
         info = read_json(path / RUN)
+        if info.get("format") != FORMAT:
+            raise SolidError(
+                f"the run {path} has format {info.get('format')}, and {FORMAT} is read here; train it anew"
+            )
+        try:
+            run = cls._read(path, info)
+            run._check()
+        except SolidError:
+            raise
+        except Exception as error:  # a hash is no proof: whoever changes a file can change its hash, too
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+            raise SolidError(f"{path} says what no run can ({why}); copy it again or train anew") from None
+        return run
+
+    def _check(self) -> None:
+        """What later work relies on, looked at once."""
+        count, scaling = len(self.variables), self.scaling
+        statistics = np.array([scaling.mean, scaling.std, scaling.physical_std], dtype=float)
+        sound = {
+            "scaling": statistics.shape == (3, count) and np.isfinite(statistics).all() and (statistics[1:] > 0).all(),
+            "transforms": {*scaling.transforms} <= {*TRANSFORMS},
+            "units": len(self.units) == count,
+            "step": np.isfinite(self.step),
+            "leads": all(lead >= 0 for lead in self.info["data"].get("leads", ())),
+            "variables": not any(is_taken(name, self.variables) for name in self.variables),
+            "versions": self.info["versions"]["solidfield"] and self.info["config_hash"] and self.model.label(),
+            "clock": self.clock is None or zone(self.zone),
+        }
+        for name, good in sound.items():
+            if not good:
+                raise ValueError(f"wrong {name}")
+
+    @classmethod
+    def _read(cls, path: Path, info: Document) -> Self:
         if not info["finished"]:
             raise SolidError(f"the run {path} has not finished training; resume it to the end before using it")
         data = info["data"]
         cells = read_tensors(path / CELLS, info["files"][CELLS])
         domain = cells["domain"].numpy() if "domain" in cells else None
         grid = Grid.from_dict(data["grid"], domain)
+        if cells["never_supervised"].shape != (len(data["variables"]), *grid.shape):
+            raise ValueError("its cells are not those of its grid")
         with torch.random.fork_rng(devices=[]):  # its initial weights are thrown away: disturb nobody's stream
             model = _built(info, grid, cells.get("static"))
         weights = read_tensors(path / WEIGHTS, info["files"][WEIGHTS])
