@@ -15,6 +15,7 @@ from solidfield.grid import Grid
 from solidfield.plot.comparison import bins_figure, models_figure, series_figure
 from solidfield.plot.fields import scene as scene_figure
 from solidfield.plot.fields import taught
+from solidfield.plot.ground import coordinates
 from solidfield.plot.reliability import reliability_figure
 from solidfield.scores.estimate import Estimate
 from solidfield.scores.metrics import select
@@ -189,3 +190,35 @@ def test_whiskers_of_ranks_resample_groups() -> None:
     ]
     assert lengths[0].max() > 0.05
     assert lengths[1].max() == 0
+
+
+def test_a_real_place_has_coordinates_and_a_true_scale_bar(scene) -> None:
+    """The bar is as long as it says: its share of the map's width is its length by the width in kilometres."""
+    x, y, mask = scene
+    grid = Grid((H, W), (0.01, 0.01), (60.0, 10.0), axes=("lat", "lon"), units="degrees")
+    figure = shown(x, y, mask, grid, title="Oslo")
+    figure.draw_without_rendering()
+    first = figure.axes[0]
+    assert [tick.get_text()[-1] for tick in (*first.get_xticklabels(), *first.get_yticklabels())].count("N") > 1
+    bar = next(artist for artist in first.artists if hasattr(artist, "size_bar"))
+    drawn = bar.size_bar.get_children()[0].get_width()  # degrees
+    width = drawn * 111.195 * np.cos(np.deg2rad(grid.y.mean()))
+    assert bar.txt_label.get_text() == f"{width:.0f} km"
+    assert np.isclose(first.get_aspect(), 1 / np.cos(np.deg2rad(grid.y.mean())))
+    assert not shown(x, y, mask).axes[0].get_xticks().size  # a grid without units lies nowhere
+
+
+@pytest.mark.parametrize("latitude", [0.0, 60.0, -75.0])
+def test_labels_of_coordinates_never_overlap(latitude) -> None:
+    """On a map as small as those of a scene, whatever its cells are."""
+    for step in (0.0003, 0.001, 0.013, 0.7):
+        grid = Grid((H, W), (step, step), (latitude, -177.0), axes=("lat", "lon"), units="degrees")
+        figure = Figure(figsize=(2.3, 2.3))
+        ax = figure.subplots()
+        ax.imshow(np.zeros((H, W)), extent=(grid.x[0], grid.x[-1], grid.y[0], grid.y[-1]))
+        coordinates(ax, grid)
+        figure.canvas.draw()
+        for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
+            boxes = [label.get_window_extent() for label in labels if label.get_text()]
+            assert len(boxes) > 1
+            assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

@@ -192,6 +192,15 @@ def test_columns_are_named_by_the_user_when_names_do_not_tell(tmp_path):
         open_table(tmp_path / "t.csv", columns={"colour": "a"})
 
 
+def test_parts_of_a_date_are_no_readings_and_that_is_said():
+    times = pd.date_range("2024-01-01", periods=30, freq="h", tz="UTC")
+    frame = pd.DataFrame({"time": times, "hour": times.hour, "Month": 1, "lat": 22.5, "lon": 88.3, "pm": 7.0})
+    table = open_table(frame)
+    assert table.variables == ("pm",)
+    assert any(note.startswith("hour, Month: parts of a date") for note in table.notes)
+    assert open_table(frame, columns={"value": "hour"}).variables == ("hour",)
+
+
 def test_airdelhi_columns_find_their_roles(tmp_path):
     text = ",uid,dateTime,deviceId,lat,long,pm1_0,pm2_5,pm10\n0,9,2020-11-12 10:00:00+05:30,201,28.5,77.2,1,2,3\n"
     (tmp_path / "t.csv").write_text(text)

@@ -15,7 +15,8 @@ from matplotlib.patches import Patch
 from ..errors import SolidError
 from ..grid import Grid
 from ..scores.metrics import Array, to_floats
-from .style import DPI, EMPTY, GREY, PALETTE, with_units
+from .ground import coordinates, scale_bar, stretch_of
+from .style import DPI, EMPTY, GREY, PALETTE
 
 TAUGHT, UNTAUGHT = "#DCE9F2", "#8A8A8A"
 
@@ -48,7 +49,7 @@ def scene(
         sizes = {"predicted spread": np.where(grid.inside, x.std(axis=0, ddof=1, dtype=np.float64), np.nan), **sizes}
         name = "a member" if above is None else f"chance of more than {above:.3g}"
         third = {name: np.where(grid.inside, x[0] if above is None else (x > above).mean(axis=0), np.nan)}
-    aspect = grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
+    aspect = _aspect(grid)
     height = 2 * (2.7 * min(aspect, 2.5) + 0.45) + 0.3
     figure = Figure(figsize=(10, float(np.clip(height, 3, 14))), dpi=DPI, layout="constrained")
     parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
@@ -62,10 +63,11 @@ def scene(
         _panels(axes[1:, 2:], third, (0.0, 1.0), cmocean.cm.dense, grid, "probability")
     for ax in axes[1, len(sizes) + len(third) :]:
         ax.set_axis_off()
+    scale_bar(axes[0, 0], grid)
     for ax in (axes[0, 1], *axes[1, : len(sizes) + len(third)]):
         _sensors(ax, np.isfinite(seen), grid)
     if title:
-        figure.suptitle(f"{title} (dots: sensors that were read)", fontsize=11)
+        parts[0].suptitle(f"{title} (dots: sensors that were read)", fontsize=11)
     return figure
 
 
@@ -83,7 +85,7 @@ def taught(
     for number, mask in enumerate(kinds.values()):
         values[mask] = number
     colours = ListedColormap([TAUGHT, UNTAUGHT, PALETTE[1], PALETTE[3]][: len(kinds)])
-    aspect = grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
+    aspect = _aspect(grid)
     figure = Figure(figsize=(5.6, float(np.clip(4.6 * aspect + 1.0, 2.5, 9))), dpi=DPI, layout="constrained")
     ax = figure.subplots()
     ax.imshow(
@@ -95,8 +97,8 @@ def taught(
         cmap=colours.with_extremes(bad="white"),
         interpolation="nearest",
     )
-    ax.set(xlabel=with_units(grid.axes[1], grid.units), ylabel=with_units(grid.axes[0], grid.units))
-    ax.tick_params(labelsize=8)
+    coordinates(ax, grid)
+    scale_bar(ax, grid)
     patches = [
         Patch(facecolor=colours(number), edgecolor=GREY, label=f"{name}: {int((values == number).sum())} cells")
         for number, name in enumerate(kinds)
@@ -138,14 +140,18 @@ def _panels(
             interpolation="nearest",
         )
         ax.set_title(name, fontsize=9)
-        ax.set_xticks([])
-        ax.set_yticks([])
+        coordinates(ax, grid, y=ax is axes.flat[0])
     beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
     known = np.concatenate([values[np.isfinite(values)] for values in panels.values()])
     extend = beyond[bool((known < limits[0]).any()), bool((known > limits[1]).any())]
     bar = axes.flat[0].figure.colorbar(image, ax=list(axes.flat), extend=extend, aspect=15 * axes.shape[0], pad=0.02)
     bar.ax.tick_params(labelsize=8)
     bar.set_label(label, fontsize=8)
+
+
+def _aspect(grid: Grid) -> float:
+    """Height by width, as it is drawn."""
+    return stretch_of(grid) * grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
 
 
 def _extent(grid: Grid) -> tuple[float, float, float, float]:  # left, right, bottom, top

@@ -15,6 +15,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from ..readings.doctor.diagnose import Diagnosis
+from .ground import degree_bar, stretch_at, ticks
 from .style import BLUE, DPI, GREY, ORANGE
 
 if TYPE_CHECKING:  # quality waits for torch, which the doctor's page does without
@@ -47,8 +48,9 @@ def _places(figure: Figure, ax: Axes, found: Diagnosis) -> None:
     drawn = found.drawn
     every = max(1, -(-len(drawn.count) // PLACES))
     y, x, count = drawn.y[::every], drawn.x[::every], drawn.count[::every]
-    ax.set(title="readings per place", xlabel="longitude" if found.geographic else "x")
-    ax.set(ylabel="latitude" if found.geographic else "y")
+    ax.set_title("readings per place")
+    if not found.geographic:
+        ax.set(xlabel="x", ylabel="y")
     if found.box is None:
         return
     south, west, north, east = found.box
@@ -62,7 +64,10 @@ def _places(figure: Figure, ax: Axes, found: Diagnosis) -> None:
     )
     margin = 0.05 * max(north - south, east - west, 1e-3)
     ax.set(xlim=(west - margin, east + margin), ylim=(south - margin, north + margin))
-    ax.set_aspect(1 / max(np.cos(np.deg2rad((south + north) / 2)), 0.1) if found.geographic else 1.0)
+    ax.set_aspect(stretch_at((south + north) / 2) if found.geographic else 1.0)
+    ticks(ax, found.geographic)
+    if found.geographic:
+        degree_bar(ax, (south + north) / 2)
     outside = int(((drawn.y < south) | (drawn.y > north) | (drawn.x < west) | (drawn.x > east)).sum())
     if outside:
         ax.set_title(f"readings per place ({outside:,} far places not shown)")
@@ -92,21 +97,15 @@ def _values(ax: Axes, found: Diagnosis) -> None:
 
 
 def _candidates(ax: Axes, found: Diagnosis) -> None:
-    """Share of cells that a frame sees, against pairs to learn from; the suggestion in orange."""
-    ax.set(title="candidate grids", xlabel="pairs of consecutive frames", ylabel="cells seen in a frame [%]")
-    for candidate in found.candidates:
-        chosen = candidate == found.chosen
-        ax.plot(
-            candidate.pairs, 100 * candidate.share, "o", color=ORANGE if chosen else GREY, markersize=8 if chosen else 5
-        )
-        ax.annotate(
-            f"{candidate.cell}, {candidate.every}",
-            (candidate.pairs, 100 * candidate.share),
-            textcoords="offset points",
-            xytext=(6, 3),
-            fontsize=7,
-        )
-    ax.set(xlim=(0, 1.25 * max((c.pairs for c in found.candidates), default=1) or 1), ylim=(0, None))
+    """A row a grid: pairs to learn from, and the share of cells that a frame sees; the suggestion in orange."""
+    ax.set(title="candidate grids, and the cells that a frame of each sees", xlabel="pairs of consecutive frames")
+    rows = sorted(found.candidates, key=lambda one: (one.pairs, one.share))
+    places = np.arange(len(rows))
+    colours = [ORANGE if one == found.chosen else GREY for one in rows]
+    bars = ax.barh(places, [one.pairs for one in rows], color=colours)
+    ax.bar_label(bars, [f"{100 * one.share:.2g} %" for one in rows], padding=3, fontsize=7)
+    ax.set_yticks(places, [f"{one.cell}, {one.every}" for one in rows])
+    ax.margins(x=0.15)
 
 
 def quality_figure(found: Quality, most: int = 6) -> Figure:

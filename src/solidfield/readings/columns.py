@@ -23,6 +23,9 @@ SENSORS = ("sensor", "sensorid", "deviceid", "device", "stationid", "station", "
            "sitename", "locationid", "location", "id", "name")  # fmt: skip
 ERRORS = ("error", "err", "std", "stddev", "sigma", "uncertainty", "obsstd", "standarderror", "stderr")
 NEITHER = ("", "index", "unnamed0", "uid", "row", "rowid", "rownumber", "objectid", "fid")  # numbers, but no readings
+# Parts of a date, which the time holds already: no readings unless the user names them.
+DATE_PARTS = ("year", "month", "dayofmonth", "dayofyear", "doy", "dayofweek", "weekday", "dow", "week", "weekofyear",
+              "quarter", "season", "hour", "hourofday", "hr", "minute", "second", "isweekend")  # fmt: skip
 
 STANDARD = {"time": "time", "latitude": "y", "longitude": "x", "projection_y_coordinate": "y",
             "projection_x_coordinate": "x"}  # fmt: skip
@@ -99,14 +102,19 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
         found = [h for h in _by_name(headers, names, role) if h.name not in chosen.values()]
         if role not in chosen and found and not (role == "error" and not found[0].numeric):
             chosen[role] = found[0].name
-    taken = {*chosen.values(), date}
+    taken, unread = {*chosen.values(), date}, (*NEITHER, *TIMES, *DATE_PARTS)
     values = tuple(chosen["values"].split("+")) if "values" in chosen else tuple(
-        h.name for h in headers if h.numeric and h.name not in taken and plain(h.name) not in (*NEITHER, *TIMES)
+        h.name for h in headers if h.numeric and h.name not in taken and plain(h.name) not in unread
     )  # fmt: skip
     if not values:
         raise _not_found(["value"], headers, where)
     time = chosen["time"] if date is None else f"{date}+{chosen['time']}"
     return Columns(time, chosen["y"], chosen["x"], values, chosen.get("sensor"), chosen.get("error"))
+
+
+def parts_of_dates(headers: Sequence[Header], columns: Columns) -> list[str]:
+    """Columns of numbers that were left out since they only repeat the time."""
+    return [h.name for h in headers if h.numeric and plain(h.name) in DATE_PARTS and h.name not in columns.used()]
 
 
 def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> dict[str, str]:
