@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,6 +22,7 @@ from solidfield.fit import fit
 from solidfield.prediction.ask import area_mean, at
 from solidfield.prediction.maps import save_maps
 from solidfield.run import load
+from solidfield.view import assets
 from solidfield.view import shown as shown_module
 from solidfield.view.export import NONE, export, packed
 from solidfield.view.outline import coast_lines, outline_of
@@ -76,6 +78,13 @@ def test_an_area_is_answered_as_by_area_mean(maps):
     np.testing.assert_allclose(law["mean"], whole["pm_mean"].isel(init_time=0), rtol=1e-6)
     np.testing.assert_allclose(law["quantiles"]["0.25"], whole["pm_q25"].isel(init_time=0), rtol=1e-6)
     assert law["cells"] == whole.attrs["cells"]
+
+
+def test_maps_from_north_to_south_are_turned(maps):
+    shown, turned = Shown(maps, "maps.nc"), Shown(maps.isel(lat=slice(None, None, -1)), "maps.nc")
+    assert turned.about == shown.about
+    np.testing.assert_array_equal(turned.frame("pm", "q:0.4", 0, 1), shown.frame("pm", "q:0.4", 0, 1))
+    assert turned.place("pm", 22.521, 88.337, 0, 0) == shown.place("pm", 22.521, 88.337, 0, 0)
 
 
 def test_long_charts_come_in_stretches_that_join():
@@ -262,6 +271,13 @@ def test_the_exported_page_names_nothing_elsewhere(maps, tmp_path):
     assert not re.findall(r"^(?:import|export) ", page, re.MULTILINE)
 
 
+def test_the_page_is_small():
+    folder = Path(assets.__file__).parent
+    shipped = [*(folder / "page").iterdir(), *folder.glob("coast.*")]
+    assert sum(path.stat().st_size for path in shipped) < 1.2e6
+    assert sum(map(len, assets.page_files().values())) < 150_000
+
+
 def test_outlines_are_lines_of_any_geojson(tmp_path):
     ring, line = [[0, 0], [1, 0], [1, 1], [0, 0]], [[5, 5], [6, 6]]
     shapes = [
@@ -335,7 +351,7 @@ def test_two_variables_have_masks_of_their_own():
     read = np.stack([one["observed"].values, 1 - one["observed"].values], 1)
     both = both.assign(observed=(("init_time", "variable", "lat", "lon"), read)).assign_coords(variable=["pm", "no2"])
     shown = Shown(both, "maps.nc")
-    assert [each["name"] for each in shown.about["variables"]] == ["no2", "pm"]
+    assert [each["name"] for each in shown.about["variables"]] == ["pm", "no2"]
     np.testing.assert_array_equal(shown.frame("no2", "observed", 1, 0), read[1, 1])
     np.testing.assert_allclose(shown.frame("no2", "mean", 0, 1), other["no2_mean"].values[0, 1], rtol=1e-6)
     assert shown.place("no2", 22.52, 88.33, 0, 0)["mean"] == shown.place("pm", 22.52, 88.33, 0, 0)["mean"]

@@ -117,7 +117,7 @@ def test_a_click_a_drag_and_keys_ask_and_a_link_brings_the_view_back(browser, ad
     assert "chance above" in words
     page.focus("#map-a")
     page.keyboard.press("ArrowUp")
-    assert "km to the nearest sensor" in page.inner_text("#readout")
+    assert "km from the nearest sensor" in page.inner_text("#readout")
     page.keyboard.press("Enter")
     page.wait_for_selector("#chart[data-asked]:not([data-asked=area])")
     assert not page.faults

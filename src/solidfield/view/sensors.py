@@ -64,7 +64,7 @@ def sensors_of(maps: xr.Dataset, readings: Sequence[Path], say: Say | None = Non
     if not np.issubdtype(maps["init_time"].dtype, np.datetime64):
         raise SolidError("these maps have no dates, so no table of readings fits them; leave --readings out")
     y, x = axes_of(maps)
-    variables = sorted(str(name).removesuffix("_mean") for name in maps.data_vars if str(name).endswith("_mean"))
+    variables = [str(name).removesuffix("_mean") for name in maps.data_vars if str(name).endswith("_mean")]
     domain = maps["domain"].transpose(y, x).values.astype(bool) if "domain" in maps else None
     grid = grid_of(maps[f"{variables[0]}_mean"].isel(init_time=0, lead_time=0), domain)
     layout = Layout(grid, _clock(maps))

@@ -23,13 +23,14 @@ import xarray as xr
 
 from ..errors import SolidError
 from ..grid import Bounds
-from ..prediction.ask import QUANTILES, area_mean, at, exceedance
+from ..prediction.ask import QUANTILES, area_mean, at
 from ..readings.areas import area_weights
 from ..readings.axes import axes_of
 from .sensors import Sensors, cell_of
 
 BLOCK = 4_000_000  # values of members that are held at once
 STRETCH = 32  # times of a chart that one request may ask for
+UPRIGHT = slice(None, None, -1)  # an axis from north to south, turned
 LOOKS = 12  # times that the colour scale is made of
 
 Layer = Callable[[np.ndarray], np.ndarray]  # (K, rows, W) -> (rows, W)
@@ -40,10 +41,9 @@ class Shown:
 
     def __init__(self, maps: xr.Dataset, name: str, sensors: Sensors | None = None):
         self.y, self.x = axes_of(maps)
-        self.maps = maps.sortby([axis for axis in (self.y, self.x) if axis in maps.coords])
+        self.maps = maps.isel({axis: UPRIGHT for axis in (self.y, self.x) if maps[axis][0] > maps[axis][-1]})
         self.name, self.sensors = name, sensors
-        stored = {str(each) for each in maps.data_vars}
-        self.variables = sorted(each.removesuffix("_mean") for each in stored if each.endswith("_mean"))
+        self.variables = [str(each).removesuffix("_mean") for each in maps.data_vars if str(each).endswith("_mean")]
         if not self.variables:
             raise SolidError(f"{name} holds no map of a mean; `solid predict` makes maps")
         self.members = int(maps.sizes.get("member", 0)) if self.variables[0] in maps else 0
@@ -198,7 +198,7 @@ class Shown:
         row, column = cell_of(self.maps, y, x)
         near = {self.y: slice(max(row - 1, 0), row + 2), self.x: slice(max(column - 1, 0), column + 2)}
         maps = self._stretch(variable, start, first).isel(near)
-        law = at(maps, y, x).isel(point=0) if self.members else maps.sel({self.y: y, self.x: x}, method="nearest")
+        law = at(maps, y, x, ()).isel(point=0) if self.members else maps.sel({self.y: y, self.x: x}, method="nearest")
         read = None if self.sensors is None else self.sensors.series(variable, row, column)
         return self._law(law, variable, first, above) | {"cell": [row, column], "read": read}
 
@@ -213,7 +213,7 @@ class Shown:
             raise SolidError("the area holds no cell of the map; draw it over the map")
         box = {self.y: slice(rows[0], rows[-1] + 1), self.x: slice(columns[0], columns[-1] + 1)}
         maps = self._stretch(variable, start, first).isel(box)
-        mean = area_mean(maps, weights[box[self.y], box[self.x]])
+        mean = area_mean(maps, weights[box[self.y], box[self.x]], ())
         return self._law(mean, variable, first, above) | {"cells": mean.attrs["cells"]}
 
     def _stretch(self, variable: str, start: int, first: int) -> xr.Dataset:
@@ -224,17 +224,16 @@ class Shown:
         return some.isel({self.along: slice(first, first + STRETCH), **fixed})
 
     def _law(self, law: xr.Dataset, variable: str, first: int, above: float | None) -> dict[str, Any]:
-        def row(field: xr.DataArray) -> list[float | None]:
-            return _plain(np.asarray(field.values, float).ravel())
-
+        """Of a place or an area along the times: from its members, else as stored."""
         names = {str(q): f"{variable}_q{100 * q:02.0f}" for q in QUANTILES}
-        found: dict[str, Any] = {
-            "first": first,
-            "mean": row(law[f"{variable}_mean"]),
-            "quantiles": {q: row(law[name]) for q, name in names.items() if name in law},
-        }
-        if above is not None and self.members:
-            found["above"] = row(exceedance(law, above, variable))
+        if not self.members:
+            stored = {q: _plain(law[name].values.ravel()) for q, name in names.items() if name in law}
+            return {"first": first, "mean": _plain(law[f"{variable}_mean"].values.ravel()), "quantiles": stored}
+        members = law[variable].transpose("member", ...).values.reshape(self.members, -1)  # (K, T)
+        rows = dict(zip(names, map(_plain, np.quantile(members, QUANTILES, axis=0)), strict=True))
+        found = {"first": first, "mean": _plain(members.mean(0)), "quantiles": rows}
+        if above is not None:
+            found["above"] = _plain(np.where(np.isnan(members).any(0), np.nan, (members > above).mean(0)))
         return found
 
 

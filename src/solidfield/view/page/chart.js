@@ -53,7 +53,7 @@ export function fanChart(holder, { law, times, joined, clock, zone, units, read,
     const look = { fill: given ? "var(--read)" : "var(--card)", stroke: "var(--read)", "stroke-width": 1.8 };
     node("circle", { cx: px(time), cy: py(value), r: 3.4, ...look }, svg);
   }
-  legend(svg, width, near.some(([time]) => time <= start), near.some(([time]) => time > start), bands.length);
+  legend(svg, near.some(([time]) => time <= start) && (start === Infinity ? "read" : "read before"), near.some(([time]) => time > start), bands.length);
   if (onTime) {
     svg.style.cursor = "pointer";
     svg.addEventListener("click", (event) => {
@@ -88,11 +88,11 @@ function timeAxis(svg, { x0, x1, px, width, clock, zone }) {
   }
 }
 
-function legend(svg, width, given, later, bands) {
+function legend(svg, given, later, bands) {
   const words = [];
   if (bands) words.push(["band", "90 %, 50 %"]);
   words.push(["line", "median"]);
-  if (given) words.push(["given", "read before"]);
+  if (given) words.push(["given", given]);
   if (later) words.push(["later", "read after"]);
   let x = 4;
   const y = HEIGHT - 7;

@@ -1,10 +1,10 @@
 // The law at a place or of an area's mean: fetched a stretch of times after the other, drawn as a fan chart.
 
 import { fanChart } from "./chart.js";
-import { lengthWords, number, percent, placeWords, withUnits } from "./format.js";
+import { number, percent, placeWords, withUnits } from "./format.js";
 import { alongLeads, by, fileA, goTo, page, position, say, threshold, timesOf, variableA } from "./page.js";
 import { csv, download, fileName } from "./save.js";
-import { nearest } from "./stage.js";
+import { nearest, nearWords } from "./stage.js";
 
 const STRETCH = 32; // times that one question asks for
 const INVITATION = "Click a place on the map, or drag a box: its possible values at all times appear here.";
@@ -83,8 +83,7 @@ function lawWords() {
   const { place, ring } = page.state;
   const [k, units] = [position(), variableA().units];
   const near = place && page.scenes.a && nearest(page.scenes.a, ...place);
-  const name = near?.dot.name ? ` (${near.dot.name})` : "";
-  const away = near ? `, ${lengthWords(near.length, near.unit)} from the nearest sensor${name}` : "";
+  const away = near ? `, ${nearWords(near)}` : "";
   const where = ring ? `Mean of the area (${law.cells} cells)` : placeWords(fileA(), ...place) + away;
   const low = law.quantiles["0.05"]?.[k] ?? null;
   const interval = low === null ? "" : `, 90 % between ${number(low)} and ${withUnits(law.quantiles["0.95"][k], units)}`;

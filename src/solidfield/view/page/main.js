@@ -3,7 +3,7 @@
 import { asking } from "./asking.js";
 import { Served } from "./data.js";
 import { Embedded } from "./embedded.js";
-import { instant, lengthWords, number, percent, placeWords, timeWords, withUnits } from "./format.js";
+import { instant, number, percent, placeWords, timeWords, withUnits } from "./format.js";
 import { drawImagined, fillFiles, imagine } from "./imagine.js";
 import { ask, drawLaw, saveLaw } from "./law.js";
 import { element, layerChoice } from "./layers.js";
@@ -11,7 +11,7 @@ import { MapPanel } from "./map.js";
 import { flicker, play } from "./motion.js";
 import { alongLeads, by, fileA, goTo, page, position, say, threshold, timesOf, variableA } from "./page.js";
 import { cellRows, csv, download, fileName, picture } from "./save.js";
-import { nearest, scaleOf, sceneOf, untaught } from "./stage.js";
+import { nearest, nearWords, scaleOf, sceneOf, untaught } from "./stage.js";
 import { fitted, fromHash, toHash } from "./state.js";
 
 let [drawing, drawn, writing] = [0, 0, 0];
@@ -142,9 +142,8 @@ function describe(which, [y, x]) {
   const words = [scene.kind === "above" ? percent(value) : withUnits(value, scene.units), placeWords(scene.file, y, x)];
   const near = nearest(scene, y, x);
   if (near) {
-    const name = near.dot.name ? `, ${near.dot.name}` : "";
     const read = near.dot.value === null ? "" : `, which read ${withUnits(near.dot.value, scene.variable.units)}`;
-    words.push(`${lengthWords(near.length, near.unit)} to the nearest sensor${name}${read}`);
+    words.push(`${nearWords(near)}${read}`);
   }
   if (scene.never?.[cell]) words.push("no reading ever taught the model here");
   return words;

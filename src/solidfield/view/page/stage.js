@@ -1,6 +1,6 @@
 // From the state to what a panel draws: which piece to fetch, in which colours, with which sensors, under which title.
 
-import { metric, timeWords } from "./format.js";
+import { lengthWords, metric, timeWords } from "./format.js";
 import { kindOf, layerWords } from "./layers.js";
 
 export async function sceneOf(source, about, state, which) {
@@ -111,6 +111,11 @@ export function nearest(scene, y, x) {
   }
   if (best && scene.distance) best.length = scene.distance[cellOf(scene.file.y, y) * scene.file.x.length + cellOf(scene.file.x, x)];
   return best;
+}
+
+export function nearWords({ length, unit, dot }) {
+  const where = length > 0 ? `${lengthWords(length, unit)} from the nearest sensor` : "at a sensor";
+  return dot.name ? `${where}, ${dot.name}` : where;
 }
 
 // Of how many cells that count no reading ever taught the model.
