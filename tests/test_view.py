@@ -72,6 +72,18 @@ def test_a_place_is_answered_as_by_at(maps):
     assert shown.place("pm", 22.5, 88.3, 0, 0)["mean"] == [None] * 3  # outside the domain
 
 
+def test_without_members_a_place_is_answered_as_stored(maps):
+    bare = Shown(maps.drop_vars(["pm", "pm_std"]), "maps.nc")
+    law, cell = bare.place("pm", 22.5311, 88.3472, 1, 0, above=42.0), {"init_time": 1, "lat": 3, "lon": 5}
+    np.testing.assert_allclose(law["quantiles"]["0.95"], maps["pm_q95"].isel(cell), rtol=1e-6)
+    assert "above" not in law
+    for layer in ("std", "q:0.4", "member:0", "above:3"):
+        with pytest.raises(SolidError, match="holds no members"):
+            bare.frame("pm", layer, 0, 0)
+    with pytest.raises(SolidError, match="no members"):
+        bare.area("pm", RING, 0, 0)
+
+
 def test_an_area_is_answered_as_by_area_mean(maps):
     law = Shown(maps, "maps.nc").area("pm", RING, 0, 0)
     whole = area_mean(maps, {"type": "Polygon", "coordinates": [RING]})

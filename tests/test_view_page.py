@@ -123,6 +123,34 @@ def test_a_click_a_drag_and_keys_ask_and_a_link_brings_the_view_back(browser, ad
     assert not page.faults
 
 
+def test_an_imagined_sensor_is_placed_dragged_and_shown_beside(browser, maps):
+    """The run behind the page is asked once for each place and value; what it answers is the second map."""
+    asked = []
+
+    def draw(frames):
+        asked.append(np.argwhere(frames["pm"].values[0] != sensors.frames["pm"].values[0]).tolist())
+        return maps.isel(init_time=[0]).assign(pm_std=maps["pm_std"].isel(init_time=[0]) / 2)
+
+    sensors = named_sensors(maps.fillna({"pm_given": 0.0}), ["Town hall"])
+    with serving(Exhibition([Shown(maps, "run", sensors)], draw=draw)) as address:
+        page = opened(browser, address)
+        box = page.locator("#map-a").bounding_box()
+        page.click("#imagine-place")
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_selector("#map-b:not([hidden])")
+        assert "(50 % less)" in page.inner_text("#imagine-words")
+        page.fill("#imagine-value", "77")
+        page.press("#imagine-value", "Enter")
+        page.wait_for_timeout(500)
+        again = opened(browser, page.url, "#map-b:not([hidden])")
+        assert "(50 % less)" in again.inner_text("#imagine-words")
+        page.click("#imagine-clear")
+        page.wait_for_selector("#map-b", state="hidden")
+        assert len(asked) == 3
+        assert all(len(cells) == 1 for cells in asked)
+        assert not page.faults
+
+
 def test_the_page_asks_its_own_server_alone(browser, address):
     page = opened(browser, f"{address}#l=member:0&b=std&p=22.52,88.33", ASKED)
     page.click("#layer-a button")  # flicker

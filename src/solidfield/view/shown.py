@@ -98,11 +98,14 @@ class Shown:
         return {
             "name": name,
             "units": str(about.get("units", "")) or ("" if self.sensors is None else self.sensors.units(name)),
-            "spread": f"{name}_std" in self.maps or self.members > 0,
+            "spread": self._has_spread(name),
             "quantiles": quantiles,
             "field": field,
             "spread_limits": spread,
         }
+
+    def _has_spread(self, name: str) -> bool:
+        return f"{name}_std" in self.maps or self.members > 0
 
     def _limits(self, name: str) -> tuple[list[float], list[float]]:
         """Of the colours, the same for all times: percentiles over some of them, so that no cell alone sets them."""
@@ -110,7 +113,7 @@ class Shown:
         times = [divmod(int(place), self.leads) for place in places]
         layers = ["mean", *([f"member:{k}" for k in range(min(self.members, 3))] or ["mean"])]
         values = np.stack([self.frame(name, layer, *time) for time in times for layer in layers])
-        spread = np.stack([self.frame(name, "std", *time) for time in times])
+        spread = np.stack([self.frame(name, "std", *time) for time in times]) if self._has_spread(name) else np.zeros(0)
         low, high = _percentiles(values, 1, 99)
         if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
             low, high = -max(-low, high), max(-low, high)  # both signs: colours diverge about zero

@@ -29,7 +29,7 @@ export function fanChart(holder, { law, times, joined, clock, zone, units, read,
   if (x0 === x1) [x0, x1] = [x0 - 1, x1 + 1];
   if (!joined) [x0, x1] = [x0 - 0.03 * (x1 - x0), x1 + 0.03 * (x1 - x0)];
   const known = [...bands.flat(2), ...middle, ...near.map(([, value]) => value)].filter((v) => v !== null && Number.isFinite(v));
-  if (!known.length) return;
+  if (!known.length) return holder.replaceChildren();
   let [y0, y1] = [Math.min(...known), Math.max(...known)];
   const pad = 0.06 * (y1 - y0 || Math.abs(y1) || 1);
   [y0, y1] = [y0 - pad, y1 + pad];
@@ -63,6 +63,7 @@ export function fanChart(holder, { law, times, joined, clock, zone, units, read,
       onTime(best);
     });
   }
+  return svg;
 }
 
 function timeAxis(svg, { x0, x1, px, width, clock, zone }) {

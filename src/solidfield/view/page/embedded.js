@@ -73,8 +73,27 @@ export class Embedded {
       }
     }
     const heaviest = [...weights].sort((a, b) => b[1] - a[1])[0][0];
-    const law = await this.law(file, variable, weights, start, first, above);
+    const whole = this.stored(file, variable, "members");
+    const law = whole ? await this.law(file, variable, weights, start, first, above) : await this.storedLaw(file, variable, heaviest, start);
     return { ...law, read: await this.readings(file, variable, heaviest) };
+  }
+
+  // Without members: mean and quantiles of a cell as they were stored.
+  async storedLaw(file, variable, cell, start) {
+    const about = this.document.about.files[file];
+    const found = { first: 0, mean: [], quantiles: {} };
+    for (const [begin, lead] of this.along(about, start)) {
+      const value = async (layer) => known((await this.frame(file, variable, layer, begin, lead))[cell]);
+      found.mean.push(await value("mean"));
+      for (const q of about.variables.find((one) => one.name === variable).quantiles) (found.quantiles[q] ??= []).push(await value(`q:${q}`));
+    }
+    return found;
+  }
+
+  // The starts and leads of a chart.
+  along(about, start) {
+    const { start: starts, lead: leads } = about.times;
+    return leads.length > 1 ? leads.map((_, k) => [start, k]) : starts.map((_, k) => [k, 0]);
   }
 
   // What was read in a cell at the times of the maps.
@@ -117,12 +136,10 @@ export class Embedded {
     const domain = about.has.includes("domain") ? await this.frame(file, variable, "domain", 0, 0) : null;
     const cells = [...weights].filter(([i, w]) => w > 0 && (!domain || domain[i]));
     const total = cells.reduce((sum, [, w]) => sum + w, 0);
-    const leads = about.times.lead.length;
-    const [count, along] = leads > 1 ? [leads, (k) => [start, k]] : [about.times.start.length, (k) => [k, 0]];
     const found = { first: 0, mean: [], quantiles: {}, above: above === "" ? null : [], cells: cells.length };
     for (const q of QUANTILES) found.quantiles[q] = [];
-    for (let k = 0; k < count; k += 1) {
-      const members = await this.members(file, variable, ...along(k));
+    for (const time of this.along(about, start)) {
+      const members = await this.members(file, variable, ...time);
       const answers = members.map((member) => cells.reduce((sum, [i, w]) => sum + w * member[i], 0) / total);
       const put = (row, kind, detail) => row.push(known(summary(answers, kind, detail)));
       put(found.mean, "mean");

@@ -10,7 +10,8 @@ export function number(value) {
 }
 
 export function withUnits(value, units) {
-  return units ? `${number(value)} ${units}` : number(value);
+  const known = value !== null && Number.isFinite(value);
+  return units && known ? `${number(value)} ${units}` : number(value);
 }
 
 export function percent(share) {
@@ -39,9 +40,14 @@ export function degrees(value, along) {
   return `${Number(Math.abs(value).toFixed(4))}° ${value === 0 ? "" : letter}`.trim();
 }
 
+// A coordinate in metres has more digits than a reading.
+export function coordinate(value) {
+  return String(Number(value.toPrecision(7)));
+}
+
 export function placeWords(file, y, x) {
   if (file.geographic) return `${degrees(Number(y.toFixed(3)), "y")}, ${degrees(Number(x.toFixed(3)), "x")}`;
-  return `${file.axes[0]} ${number(y)}, ${file.axes[1]} ${number(x)}`;
+  return `${file.axes[0]} ${coordinate(y)}, ${file.axes[1]} ${coordinate(x)}`;
 }
 
 // How long a step along x and along y is, at a latitude, and in which unit.

@@ -47,7 +47,7 @@ export function layerChoice(holder, name, { get, set, flicker, context }) {
   function first(kind) {
     if (kind in remembered) return remembered[kind];
     const { variable } = context();
-    if (kind === "q") return "q:0.9";
+    if (kind === "q") return `q:${quantile(0.9)}`;
     if (kind === "member") return "member:0";
     if (kind === "above") return `above:${Number((variable.field[0] + 0.75 * (variable.field[1] - variable.field[0])).toPrecision(2))}`;
     return kind;

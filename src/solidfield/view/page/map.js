@@ -1,7 +1,7 @@
 // One map on a canvas: cells in colours on their true coordinates, graticule, scale bar, colour bar, sensors, outline,
 // hatching where nothing was ever taught, and the marks of what is being asked.
 
-import { degrees, lengthWords, metric, number, roundBelow, ticks } from "./format.js";
+import { coordinate, degrees, lengthWords, metric, number, roundBelow, ticks } from "./format.js";
 import { drawMarks } from "./marks.js";
 import { colours, fitting, FONT, sized, stepOf, stripes } from "./pens.js";
 
@@ -176,7 +176,7 @@ export class MapPanel {
     let free = -Infinity;
     for (const x of steps.x) {
       const [px] = this.pixel(0, x);
-      const text = file.geographic ? degrees(x, "x") : number(x);
+      const text = file.geographic ? degrees(x, "x") : coordinate(x);
       const half = context.measureText(text).width / 2;
       if (px - half < free) continue; // labels never overlap
       context.fillText(text, px, top + size.height + 7);
@@ -186,7 +186,7 @@ export class MapPanel {
     context.textBaseline = "middle";
     for (const y of steps.y) {
       const [, py] = this.pixel(y, 0);
-      context.fillText(file.geographic ? degrees(y, "y") : number(y), left - 7, py);
+      context.fillText(file.geographic ? degrees(y, "y") : coordinate(y), left - 7, py);
     }
   }
 
