@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo lint test check format bench clean
+.PHONY: help setup demo fuzz kill lint test check format bench clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,12 @@ demo: $(READY)   ## simulate, observe, train, predict, evaluate; prints a table 
 
 test: $(READY)   ## the tests and the examples of the docstrings, under five minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+fuzz: $(READY)   ## 10,000 hostile tables, arrays, options and runs, about an hour on two cores; FUZZ=500 is shorter
+	FUZZ=$(or $(FUZZ),2100) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist load tests/test_fuzz.py
+
+kill: $(READY)   ## 200 SIGKILLs of every verb that writes, about half an hour; KILLS=20 is shorter
+	OMP_NUM_THREADS=1 $(BIN)/python tests/kill.py $(or $(KILLS),200)
 
 lint: $(READY)   ## lint, format, types
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..disk import refuse_existing, replace
+from ..disk import atomic, refuse_existing, replace
 from ..plot import readings as plot_readings
 from ..quality.ranking import LEAST, LEVEL, Quality
 from ..quality.ranking import quality as rank_sensors
@@ -38,9 +38,10 @@ def quality(
             level=level,
             progress=update,
         )
-    replace(out / "sensors.csv", found.sensors.to_csv(index=False).encode())
-    replace(out / "readings.csv", found.readings.to_csv(index=False).encode())
-    show.save_figure(plot_readings.quality_figure(found), out / "sensors.png")
+    with atomic(out) as part:
+        replace(part / "sensors.csv", found.sensors.to_csv(index=False).encode())
+        replace(part / "readings.csv", found.readings.to_csv(index=False).encode())
+        show.save_figure(plot_readings.quality_figure(found), part / "sensors.png")
     if json:
         show.as_json(summary(found, out))
         return

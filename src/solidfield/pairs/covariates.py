@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
+from pydantic import TypeAdapter
 
 from ..clock import local, zone
 from ..errors import SolidError
@@ -96,12 +97,14 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Recipe:
-        lists = {name: tuple(plain[name]) for name in ("variables", "calendar")}
-        fields = {
-            kind: {name: (float(mean), float(std)) for name, (mean, std) in plain[kind].items()}
-            for kind in ("static", "dynamic")
-        }
-        return cls(**(plain | lists | fields))
+        return TypeAdapter(cls).validate_python(plain)
+
+    def sound(self, variables: int) -> bool:
+        """Can this be a recipe for so many variables?"""
+        zone(self.timezone)
+        spans = 0 <= self.history < np.inf and 0 < self.fade < np.inf
+        known = {*self.calendar} <= {*CALENDAR} and len(self.variables) == variables
+        return spans and known and Scaling.from_dict(self.readings).sound(variables)
 
     @property
     def names(self) -> list[str]:  # (E,) of the channels, in their order

@@ -14,6 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from ..errors import SolidError
@@ -162,7 +163,18 @@ class Scaling:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Scaling:
-        return cls(**{name: tuple(column) for name, column in plain.items()})
+        return TypeAdapter(cls).validate_python(plain)
+
+    def sound(self, variables: int) -> bool:
+        """Can this be a scaling of so many variables?"""
+        lengths = {len(column) for column in (self.mean, self.std, self.physical_std)}
+        lengths |= {len(column) for column in (self.transforms, self.offsets) if column}
+        return (
+            lengths == {variables}
+            and all(map(math.isfinite, (*self.mean, *self.offsets)))
+            and all(0 < std < math.inf for std in (*self.std, *self.physical_std))
+            and {*self.transforms} <= {*TRANSFORMS}
+        )
 
     def _to_standard(self, values: Tensor) -> Tensor:  # (..., C, H, W) -> the same
         if self.transforms:

@@ -41,7 +41,7 @@ def refuse_wild(
 ) -> None:
     """Refuse readings beside which all others vanish."""
     for c, (name, size) in enumerate(zip(variables, sizes, strict=True)):
-        largest = np.nanmax(np.abs(values[:, c]), initial=0.0)
+        largest = float(np.nanmax(np.abs(values[:, c]), initial=0.0))
         if largest > WILD * size > 0:
             raise SolidError(
                 f"'{name}' holds {largest:g}, more than a million times {whose} (about {size:.3g}); leave it out, "

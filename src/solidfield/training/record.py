@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 from torch import Tensor
 
 from ..clock import Clock, zone
@@ -23,13 +24,24 @@ from ..models import build
 from ..models.solid_set import SolidSet
 from ..pairs.covariates import Recipe
 from ..pairs.records import readings_kept
-from ..pairs.scaling import TRANSFORMS, Scaling
+from ..pairs.scaling import Scaling
 from ..questions.record import Record
 from ..readings.columns import is_taken
 
 RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
 READINGS = "readings.safetensors"
 PAIRS = "pairs.zarr"
+
+
+class HowRead(BaseModel):
+    """What a run remembers of how its readings were read, for new ones."""
+
+    timezone: str | None = None
+    columns: dict[str, str] | None = None
+    dates: str | None = None
+    units: str | None = None
+    drop_above: float | None = None
+
 
 FORMAT = 1  # of a run folder
 Document = dict[str, Any]
@@ -110,17 +122,17 @@ class RunRecord:
 
     def _check(self) -> None:
         """What later work relies on, looked at once."""
-        count, scaling = len(self.variables), self.scaling
-        statistics = np.array([scaling.mean, scaling.std, scaling.physical_std], dtype=float)
+        count, data = len(self.variables), self.info["data"]
+        HowRead.model_validate(self.reading)
         sound = {
-            "scaling": statistics.shape == (3, count) and np.isfinite(statistics).all() and (statistics[1:] > 0).all(),
-            "transforms": {*scaling.transforms} <= {*TRANSFORMS},
+            "scaling": self.scaling.sound(count),
+            "recipe": self.recipe is None or self.recipe.sound(count),
             "units": len(self.units) == count,
-            "step": np.isfinite(self.step),
-            "leads": all(lead >= 0 for lead in self.info["data"].get("leads", ())),
+            "step": 0 <= self.step < np.inf,
+            "leads": all(lead >= 0 for lead in data["leads"]),
             "variables": not any(is_taken(name, self.variables) for name in self.variables),
-            "versions": self.info["versions"]["solidfield"] and self.info["config_hash"] and self.model.label(),
-            "clock": self.clock is None or zone(self.zone),
+            "versions": self.info["versions"]["solidfield"] and self.info["config_hash"] and data["fingerprint"],
+            "clock": self.clock is None or (self.clock.every > 0 and zone(self.zone)),
         }
         for name, good in sound.items():
             if not good:
