@@ -334,6 +334,8 @@ def test_the_verb_draws_the_maps_of_a_run(tmp_path):
 def test_a_page_needs_maps_and_at_most_two(tmp_path):
     with pytest.raises(SolidError, match="one, or two beside"):
         solid("view", "a.nc", "b.nc", "c.nc")
+    with pytest.raises(SolidError, match=r"end the name in \.html"):  # known before the file is looked for
+        solid("view", tmp_path / "nowhere.nc", "--export", tmp_path / "page.txt")
     with pytest.raises(SolidError, match="no maps at"):
         solid("view", tmp_path / "nowhere.nc")
 

@@ -17,6 +17,7 @@ from ..errors import SolidError
 from ..prediction.maps import open_maps
 from ..run import Run, load
 from ..training.record import RUN
+from ..view.export import check_page
 from ..view.export import export as write_page
 from ..view.outline import coast_lines, outline_of
 from ..view.sensors import Sensors, named_places, sensors_of
@@ -58,6 +59,9 @@ def view(
     """Show maps on a page of your own machine, and answer for any place or area that is clicked there."""
     if len(files) > 2:
         raise SolidError(f"{len(files)} files; a page shows one, or two beside each other")
+    if export is not None:
+        check_page(export)
+    lines = outline_of(outline or [])
     options: dict[str, Any] = {
         "columns": reading.parse_columns(columns),
         "timezone": timezone,
@@ -70,29 +74,40 @@ def view(
     def say(words: str) -> None:
         show.line("reading", words, json)
 
-    shown, draws, zone = [], [], timezone or "UTC"
+    shown: list[Shown] = []
+    draws: list[Draw | None] = []
+    zones: list[str] = []
     for path in files:
         if (path / RUN).exists():
+            if not readings:
+                raise SolidError(f"{path} is a run, which draws maps of readings; give some with --readings")
             run = load(path)
-            zone = timezone or run.zone
-            frames = run.read(_needed(readings, path), say=say, **given)
-            draws.append(drawing(run, frames, at, steps, members, seed))
-            names = named_places(_needed(readings, path), run.grid, **{**run.reading, **given})
-            shown.append(Shown(draws[-1](frames), path.name, Sensors(frames, names)))
+            zones.append(timezone or run.zone)
+            frames = run.read(readings, say=say, **given)
+            draw = drawing(run, frames, instant(at, zones[-1]) if at else None, steps, members, seed)
+            names = named_places(readings, run.grid, **{**run.reading, **given})
+            shown.append(Shown(draw(frames), path.name, Sensors(frames, names)))
+            draws.append(draw)
         else:
             maps = open_maps(path)
             shown.append(Shown(maps, path.name, sensors_of(maps, readings, say, **given) if readings else None))
-    draw = draws[0] if draws and (files[0] / RUN).exists() else None
-    lines = outline_of(outline or []) + (coast_lines(shown[0].bounds) if coast else [])
-    known_zone(zone)
-    exhibition = Exhibition(shown, lines, draw, zone)
-    if export is not None:
-        kept = write_page(exhibition, export)
-        size = export.stat().st_size
-        if json:
-            show.as_json({"page": str(export), "bytes": size, "members": kept})
-        show.line("page", f"{export}   {size / 1e6:.1f} MB, {kept} members of each map", json)
+            zones.append(timezone or "UTC")
+            draws.append(None)
+    known_zone(zones[0])
+    lines += coast_lines(shown[0].bounds) if coast else []
+    exhibition = Exhibition(shown, lines, draws[0], zones[0])
+    if export is None:
+        _serve(exhibition, host, port, browser, json)
         return
+    kept = write_page(exhibition, export)
+    size = export.stat().st_size
+    if json:
+        show.as_json({"page": str(export), "bytes": size, "members": kept})
+    show.line("page", f"{export}   {size / 1e6:.1f} MB, {kept} members of each map", json)
+
+
+def _serve(exhibition: Exhibition, host: str, port: int, browser: bool, json: bool) -> None:
+    """Until Ctrl+C, under an address that holds a new token."""
     ready, hosts = bind(host, port)
     token = secrets.token_urlsafe(16)
     address = f"http://{host}:{ready.getsockname()[1]}/{token}/"
@@ -107,19 +122,11 @@ def view(
         show.line("page", "closed", json)
 
 
-def _needed(readings: list[Path] | None, run: Path) -> list[Path]:
-    if not readings:
-        raise SolidError(f"{run} is a run, which draws maps of readings; give some with --readings")
-    return readings
-
-
-def drawing(run: Run, frames: xr.Dataset, at: str | None, steps: int | None, members: int, seed: int) -> Draw:
+def drawing(run: Run, frames: xr.Dataset, at: np.datetime64 | None, steps: int | None, members: int, seed: int) -> Draw:
     """How the run makes maps of frames: always of the same start, as many leads and the same seed."""
     filled = frames[run.variables[0]].notnull().any(run.grid.axes).values
-    last = frames["time"].values[np.flatnonzero(filled)[-1:]]
-    when = last if at is None else np.array([instant(at, run.zone)])
-    known = run.info["data"]["leads"]
-    ahead = (STEPS if 1 in known else 0) if steps is None else steps
+    when = frames["time"].values[np.flatnonzero(filled)[-1:]] if at is None else np.array([at])
+    ahead = (STEPS if 1 in run.info["data"]["leads"] else 0) if steps is None else steps
 
     def draw(frames: xr.Dataset) -> xr.Dataset:
         if ahead == 0:

@@ -27,10 +27,14 @@ NONE = 65535
 LARGEST = 60e6  # bytes of members before they are packed; more of them are thinned out
 
 
-def export(exhibition: Exhibition, path: Path) -> int:
-    """Write page and maps as one HTML file; returns how many members it holds of each."""
+def check_page(path: Path) -> None:
+    """Refuse a name that no browser opens, before any work is done for it."""
     if path.suffix not in (".html", ".htm"):
         raise SolidError(f"cannot write {path}: end the name in .html")
+
+
+def export(exhibition: Exhibition, path: Path) -> int:
+    """Write page and maps as one HTML file; returns how many members it holds of each."""
     values = sum(
         one.members * len(one.variables) * one.maps[f"{one.variables[0]}_mean"].size for one in exhibition.shown
     )

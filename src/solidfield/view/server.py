@@ -170,11 +170,9 @@ class Guard:
             return await self.app(scope, receive, send)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         _, token, *rest = scope["path"].split("/", 2)
+        origins = (None, *(f"http://{host}" for host in self.hosts))  # a browser sends none when it opens the page
         status = 0
-        if headers.get(b"host") not in self.hosts or headers.get(b"origin") not in (
-            None,
-            *(f"http://{host}" for host in self.hosts),
-        ):
+        if headers.get(b"host") not in self.hosts or headers.get(b"origin") not in origins:
             status = 403
         elif not rest or not secrets.compare_digest(token.encode(), self.token.encode()):
             status = 404
@@ -187,8 +185,7 @@ class Guard:
             await send(message)
 
         if status:
-            extra = {"Connection": "close"}
-            return await Response(status_code=status, headers=extra)(scope, receive, told)
+            return await Response(status_code=status, headers={"Connection": "close"})(scope, receive, told)
         inner = {**scope, "path": f"/{rest[0]}", "raw_path": f"/{rest[0]}".encode()}
         return await self.app(inner, receive, told)
 

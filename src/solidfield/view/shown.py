@@ -32,6 +32,12 @@ BLOCK = 4_000_000  # values of members that are held at once
 STRETCH = 32  # times of a chart that one request may ask for
 UPRIGHT = slice(None, None, -1)  # an axis from north to south, turned
 LOOKS = 12  # times that the colour scale is made of
+EXTRAS = {  # layers that are stored as they are
+    "observed": "observed",
+    "distance": "distance_to_sensor",
+    "never": "never_supervised",
+    "domain": "domain",
+}
 
 Layer = Callable[[np.ndarray], np.ndarray]  # (K, rows, W) -> (rows, W)
 
@@ -111,7 +117,7 @@ class Shown:
         """Of the colours, the same for all times: percentiles over some of them, so that no cell alone sets them."""
         places = np.unique(np.linspace(0, self.starts * self.leads - 1, LOOKS).astype(int))
         times = [divmod(int(place), self.leads) for place in places]
-        layers = ["mean", *([f"member:{k}" for k in range(min(self.members, 3))] or ["mean"])]
+        layers = ["mean", *(f"member:{k}" for k in range(min(self.members, 3)))]
         values = np.stack([self.frame(name, layer, *time) for time in times for layer in layers])
         spread = np.stack([self.frame(name, "std", *time) for time in times]) if self._has_spread(name) else np.zeros(0)
         low, high = _percentiles(values, 1, 99)
@@ -166,10 +172,8 @@ class Shown:
             if recent is None or recent[0] != key:
                 self._recent = recent = (key, self._read(members))
             return reduce(recent[1]).astype(np.float32)
-        parts = range(0, members.sizes[self.y], rows)
-        return np.concatenate([reduce(self._read(members.isel({self.y: slice(r, r + rows)}))) for r in parts]).astype(
-            np.float32
-        )
+        parts = [members.isel({self.y: slice(r, r + rows)}) for r in range(0, members.sizes[self.y], rows)]
+        return np.concatenate([reduce(self._read(part)) for part in parts]).astype(np.float32)
 
     def _read(self, field: xr.DataArray) -> np.ndarray:
         return np.ascontiguousarray(field.transpose(..., self.y, self.x).values, dtype=np.float32)
@@ -182,9 +186,8 @@ class Shown:
         time = self.maps["init_time"].values[start]
         if layer == "read":
             return self.sensors.frame(variable, time + self.maps["lead_time"].values[lead])
-        return np.where(
-            self._extra("observed", variable, start) > 0, self.sensors.frame(variable, time), np.float32(np.nan)
-        )
+        observed = self._extra("observed", variable, start) > 0
+        return np.where(observed, self.sensors.frame(variable, time), np.float32(np.nan))
 
     def _extra(self, name: str, variable: str, start: int) -> np.ndarray:
         if name not in self.maps:
@@ -238,14 +241,6 @@ class Shown:
         if above is not None:
             found["above"] = _plain(np.where(np.isnan(members).any(0), np.nan, (members > above).mean(0)))
         return found
-
-
-EXTRAS = {
-    "observed": "observed",
-    "distance": "distance_to_sensor",
-    "never": "never_supervised",
-    "domain": "domain",
-}
 
 
 def _percentiles(values: np.ndarray, low: float, high: float) -> tuple[float, float]:
