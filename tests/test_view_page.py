@@ -115,6 +115,9 @@ def test_a_click_a_drag_and_keys_ask_and_a_link_brings_the_view_back(browser, ad
     assert again.inner_text("#ask-words") == words
     assert saved(again, "#save-csv") == before
     assert "chance above" in words
+    page.click("#zoom")
+    page.click("#whole")
+    page.wait_for_selector("#whole", state="hidden")
     page.focus("#map-a")
     page.keyboard.press("ArrowUp")
     assert "km from the nearest sensor" in page.inner_text("#readout")

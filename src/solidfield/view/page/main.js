@@ -49,7 +49,7 @@ async function render() {
     for (const which of wanted) {
       const scene = page.scenes[which];
       scene.scale = scaleOf(scene, made.filter((one) => one !== scene), state, about.colours);
-      scene.names = state.names;
+      [scene.names, scene.window] = [state.names, state.window];
       scene.marks = { ...page.marks, place: state.place, ring: state.ring, imagined: state.imagined };
       panels[which].show(scene);
       panels[which].canvas.setAttribute("aria-label", `Map: ${scene.head}, ${scene.foot}`);
@@ -81,6 +81,7 @@ function showControls() {
   [by("compare").checked, by("names").checked] = [Boolean(state.second), state.names];
   by("compare-body").hidden = !state.second;
   by("forget").hidden = !state.place && !state.ring;
+  [by("zoom").hidden, by("whole").hidden] = [!state.ring, !state.window];
   by("draw-area").setAttribute("aria-pressed", mode === "area");
   by("imagine-place").setAttribute("aria-pressed", mode === "imagine");
   by("imagine-value-label").hidden = by("imagine-clear").hidden = !state.imagined.length;
@@ -221,6 +222,8 @@ function wire() {
     const last = page.state.imagined.at(-1);
     drawImagined([...page.state.imagined.slice(0, -1), { ...last, value: Number(event.target.value) }]);
   });
+  on("zoom", "click", () => change({ window: boxAround(page.state.ring), ring: null }));
+  on("whole", "click", () => change({ window: null }));
   on("forget", "click", () => change({ place: null, ring: null }, true));
   on("sensors", "toggle", showSensors);
   on("copy-link", "click", copyLink);
@@ -246,6 +249,11 @@ function wire() {
     page.state = fitted(fromHash(location.hash), page.about);
     change({}, true);
   });
+}
+
+function boxAround(ring) {
+  const [x, y] = [0, 1].map((axis) => ring.map((corner) => corner[axis]));
+  return [Math.min(...y), Math.min(...x), Math.max(...y), Math.max(...x)];
 }
 
 // What to put beside the first map: the same layer of another file, or the spread beside the mean.

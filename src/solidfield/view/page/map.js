@@ -55,10 +55,7 @@ export class MapPanel {
   layout() {
     const { file } = this.scene;
     const width = this.canvas.clientWidth || 600;
-    const [dy, dx] = [stepOf(file.y), stepOf(file.x)];
-    const south = file.y[0] - dy / 2;
-    const west = file.x[0] - dx / 2;
-    const [high, wide] = [dy * file.y.length, dx * file.x.length];
+    const { south, west, high, wide } = part(edges(file), this.scene.window);
     const stretch = file.geographic ? Math.max(Math.cos(((south + high / 2) * Math.PI) / 180), 0.01) : 1;
     const margin = { left: 64, right: 74, top: 46, bottom: 48 };
     const room = Math.max(width - margin.left - margin.right, 80);
@@ -73,6 +70,13 @@ export class MapPanel {
   pixel(y, x) {
     const p = this.plot;
     return [p.left + ((x - p.west) / p.wide) * p.size.width, p.top + (1 - (y - p.south) / p.high) * p.size.height];
+  }
+
+  // Where all cells lie, in pixels; beyond the plot where a part is shown.
+  whole() {
+    const { south, west, high, wide } = edges(this.scene.file);
+    const [[x0, y1], [x1, y0]] = [this.pixel(south, west), this.pixel(south + high, west + wide)];
+    return [x0, y0, x1 - x0, y1 - y0];
   }
 
   place(px, py) {
@@ -106,12 +110,12 @@ export class MapPanel {
     context.fillRect(0, 0, plot.outer, plot.total);
     context.fillStyle = ink.plot;
     context.fillRect(plot.left, plot.top, plot.size.width, plot.size.height);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(this.cells, plot.left, plot.top, plot.size.width, plot.size.height);
     context.save();
     context.beginPath();
     context.rect(plot.left, plot.top, plot.size.width, plot.size.height);
     context.clip();
+    context.imageSmoothingEnabled = false;
+    context.drawImage(this.cells, ...this.whole());
     if (this.untaught) this.hatch(context, ratio);
     this.graticule(context, ink);
     drawMarks(this, context, ink);
@@ -131,7 +135,8 @@ export class MapPanel {
     const layer = document.createElement("canvas");
     const pen = sized(layer, w, h);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(this.untaught, 0, 0, w, h);
+    const [x, y, wide, high] = this.whole();
+    pen.drawImage(this.untaught, (x - left) * ratio, (y - top) * ratio, wide * ratio, high * ratio);
     pen.globalCompositeOperation = "source-in";
     pen.fillStyle = pen.createPattern(stripes(ratio), "repeat");
     pen.fillRect(0, 0, w, h);
@@ -238,4 +243,18 @@ export class MapPanel {
       context.fillText(shown, Math.max(4, Math.min(left, outer - 4 - context.measureText(shown).width)), y);
     }
   }
+}
+
+// The outer edges of the cells.
+function edges({ y, x }) {
+  const [dy, dx] = [stepOf(y), stepOf(x)];
+  return { south: y[0] - dy / 2, west: x[0] - dx / 2, high: dy * y.length, wide: dx * x.length };
+}
+
+// What of them lies in a window [south, west, north, east]; all of it where nothing does.
+function part(all, window) {
+  if (!window) return all;
+  const [south, west] = [Math.max(all.south, window[0]), Math.max(all.west, window[1])];
+  const [north, east] = [Math.min(all.south + all.high, window[2]), Math.min(all.west + all.wide, window[3])];
+  return north > south && east > west ? { south, west, high: north - south, wide: east - west } : all;
 }

@@ -60,16 +60,16 @@ function names(panel, context, ink) {
   context.font = `12px ${FONT}`;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  const { left, size } = panel.plot;
-  for (const dot of panel.scene.dots) {
-    if (!dot.name) continue;
-    const text = fitting(context, dot.name, 140);
+  const shown = panel.scene.dots.filter((dot) => dot.name && panel.inside(...panel.pixel(dot.y, dot.x)));
+  const common = commonStart(shown.map((dot) => dot.name));
+  for (const dot of shown) {
+    const text = fitting(context, dot.name.slice(common), 140);
     const width = context.measureText(text).width;
     const [px, py] = panel.pixel(dot.y, dot.x);
     const sides = [[px + radius + 4, py], [px - radius - 4 - width, py], [px - width / 2, py - radius - 9], [px - width / 2, py + radius + 9]];
     for (const [x, y] of sides) {
       const box = [x - 2, y - 8, x + width + 2, y + 8];
-      if (x < left || x + width > left + size.width || taken.some((other) => meet(box, other))) continue;
+      if (!panel.inside(box[0], box[1]) || !panel.inside(box[2], box[3]) || taken.some((other) => meet(box, other))) continue;
       taken.push(box);
       context.lineWidth = 3.5;
       context.strokeStyle = ink.halo;
@@ -131,6 +131,16 @@ function questionMarks(panel, context, ink) {
     stroke("#fff", 4);
     stroke("#111", 2);
   }
+}
+
+// How many letters all names begin with, in whole words: "Station north 7" and "Station north 12" differ in their numbers.
+function commonStart(names) {
+  if (names.length < 2) return 0;
+  const [first] = names;
+  let length = 0;
+  while (length < first.length && names.every((name) => name[length] === first[length])) length += 1;
+  const words = first.slice(0, length).lastIndexOf(" ") + 1;
+  return words > 5 ? words : 0;
 }
 
 function around([x, y], radius) {

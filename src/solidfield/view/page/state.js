@@ -2,7 +2,7 @@
 
 export const EMPTY = {
   variable: "", layer: "mean", start: 0, lead: 0, second: "", fileB: 0, scale: "fixed", low: null, high: null,
-  place: null, ring: null, imagined: [], names: false,
+  place: null, ring: null, window: null, imagined: [], names: false,
 };
 
 const SHORT = { variable: "v", layer: "l", start: "n", lead: "t", second: "b", fileB: "f", scale: "s" };
@@ -13,6 +13,7 @@ export function toHash(state) {
   if (state.scale === "own") query.set("k", [state.low, state.high].join(","));
   if (state.place) query.set("p", state.place.map(rounded).join(","));
   if (state.ring) query.set("a", state.ring.flat().map(rounded).join(","));
+  if (state.window) query.set("z", state.window.map(rounded).join(","));
   if (state.imagined.length) query.set("i", state.imagined.flatMap((one) => [one.y, one.x, one.value]).map(rounded).join(","));
   if (state.names) query.set("w", "1");
   return query.toString();
@@ -29,6 +30,7 @@ export function fromHash(text) {
   if (state.scale === "own") [state.low, state.high] = sound(numbers("k"), 2) ? numbers("k") : [null, null];
   if (query.has("p") && sound(numbers("p"), 2)) state.place = numbers("p").slice(0, 2);
   if (query.has("a") && sound(numbers("a"), 6)) state.ring = grouped(numbers("a"), 2);
+  if (query.has("z") && sound(numbers("z"), 4)) state.window = numbers("z").slice(0, 4);
   if (query.has("i") && sound(numbers("i"), 3)) state.imagined = grouped(numbers("i"), 3).map(([y, x, value]) => ({ y, x, value }));
   state.names = query.get("w") === "1";
   return state;
