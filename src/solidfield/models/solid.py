@@ -137,19 +137,21 @@ class Solid(Forecaster):
         self.lasting: Tensor  # the correlation of a cell's latents from step to step
         self.direct = spec.window > 1
         self.copula: Copula | TrajectoryCopula = make_copula(copula, spec.grid, spec.channels)
-        if self.direct:
-            if copula != "conditioned":
-                raise SolidError(f"copula '{copula}' knows no time; leave the option out for readings with a window")
+        if self.direct and copula == "conditioned":  # the others know no time: leads hang together by nothing
             self.copula = TrajectoryCopula(spec.grid, spec.channels, lengths(spec.grid)[0])
         self.copula.requires_grad_(False)
 
     def prepare(self, batches: Iterable[Pair]) -> None:
         pairs = list(batches)
+        self._meet_leads(pairs)
+        if self.prior is not None:
+            self.prior.fit(pairs)
+
+    def _meet_leads(self, pairs: list[Pair]) -> None:
+        """With a window, learn which leads there are."""
         if self.direct:
             self.leads = torch.cat([pair.source.lead for pair in pairs]).unique().to(self.leads)
             self.stretch = self.stretch.new_ones(2, len(self.leads))
-        if self.prior is not None:
-            self.prior.fit(pairs)
 
     def prepared(self) -> nn.Module | None:
         return self.prior
@@ -189,10 +191,12 @@ class Solid(Forecaster):
     def sample_leads(self, source: Source, leads: Sequence[int], members: int, noise: Noise) -> Tensor:
         """One pass a lead; the latents of all leads are drawn together."""
         asked = torch.tensor(leads, dtype=source.lead.dtype).expand(len(source), -1)
-        assert isinstance(self.copula, TrajectoryCopula)
-        latents = self.copula(source, asked, noise, int(self.leads.max()))  # (K, B, L, C, H, W)
         at = [replace(source, lead=asked[:, i].to(source.lead)) for i in range(len(leads))]
-        return torch.stack([self._members(one, latents[:, :, i]) for i, one in enumerate(at)], dim=2)
+        if isinstance(self.copula, TrajectoryCopula):
+            z = self.copula(source, asked, noise, int(self.leads.max())).unbind(2)  # (K, B, C, H, W) each
+        else:
+            z = tuple(self.copula(one, noise) for one in at)
+        return torch.stack([self._members(one, latents) for one, latents in zip(at, z, strict=True)], dim=2)
 
     @torch.no_grad()
     def _sample(self, source: Source, noise: Noise, few: bool) -> Tensor:
@@ -221,6 +225,7 @@ class Solid(Forecaster):
     ) -> None:
         """Stretch the laws as the latents of held-out targets ask, then fit the copula and the memory to them."""
         pairs = list(held_out)  # with a window, each batch is of one source, at all its leads
+        self._meet_leads(pairs)
         self.strange.copy_(never_supervised)
         self.stretch.copy_(self._asked_stretch(pairs))
         together: list[Tensor] = []
@@ -230,7 +235,7 @@ class Solid(Forecaster):
             mask, z = self._latents(pair)
             z = z / self._widening(pair.source)
             together.append(z.movedim(1, -1)[mask.all(1)])
-            if self.direct:
+            if isinstance(self.copula, TrajectoryCopula):
                 trajectories += trajectory_latents(pair.source, mask, z)
                 continue
             flat, asked, read = z.flatten(2), mask.flatten(2), pair.source.mask.flatten(2)  # (B, C, HW)

@@ -28,6 +28,7 @@ class Setting(Cell):
     share: float = 1.0  # of the training trajectories
     split: str = "test"  # or "between": the odd frames, never trained on
     rollout: int = 1  # steps to judge
+    window: int = 1  # frames that are known; from 2 on the steps are learned together, and drawn by their direct laws
     minutes: float | None = None  # budget in CPU time of one thread ...
     steps: int | None = None  # ... or in steps; neither: fitted in closed form
     rates: tuple[float, ...] = ()  # learning rates to choose from
@@ -49,11 +50,17 @@ class Setting(Cell):
             "steps": self.steps,
             "batch": self.scale.batch,
             "rates": self.rates,
+            **({"window": self.window, "leads": list(self.leads)} if self.window > 1 else {}),
         }
 
     def as_dict(self) -> dict[str, Any]:
         judged = {"split": self.split, "rollout": self.rollout}
         return json.loads(json.dumps({"scale": self.scale.name, "label": self.label, **judged, **self.trained}))
+
+    @property
+    def leads(self) -> tuple[int, ...]:
+        """Those that examples have."""
+        return (1,) if self.window == 1 else tuple(range(self.rollout + 1))
 
     @property
     def run(self) -> str:
@@ -64,7 +71,8 @@ class Setting(Cell):
         share = (f"data{100 * self.share:g}",) if self.share < 1 else ()
         split = (self.split,) if self.split != "test" else ()
         rollout = (f"rollout{self.rollout}",) if self.rollout > 1 else ()
-        return (self.label, measured(self.scenario), *share, *split, *rollout)
+        window = (f"window{self.window}",) if self.window > 1 else ()
+        return (self.label, measured(self.scenario), *share, *split, *window, *rollout)
 
     @property
     def folder(self) -> str:

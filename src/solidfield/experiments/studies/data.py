@@ -29,7 +29,8 @@ def truth_of(cell: Setting, work: Path, progress: Progress | None = None) -> Tru
 
 def pairs_of(cell: Setting, truth: Truth, work: Path, progress: Progress | None = None) -> PairStore:
     """The readings of the cell's scenario; with dense targets beside them only for a cell that leaks."""
-    name = measured(cell.scenario) + ("-oracle" if cell.leaks else "")
+    window = f"-window{cell.window}-to{cell.leads[-1]}" if cell.window > 1 else ""
+    name = measured(cell.scenario) + ("-oracle" if cell.leaks else "") + window
     path = work / cell.scale.name / "pairs" / f"{name}.zarr"
     with alone(path.with_name(f"{name}.lock")):
         if not path.exists():
@@ -37,6 +38,8 @@ def pairs_of(cell: Setting, truth: Truth, work: Path, progress: Progress | None 
                 truth,
                 path,
                 cell.scenario,
+                leads=cell.leads,
+                window=cell.window,
                 validation=cell.scale.validation,
                 test=cell.scale.test,
                 oracle=cell.leaks,
@@ -46,9 +49,10 @@ def pairs_of(cell: Setting, truth: Truth, work: Path, progress: Progress | None 
 
 
 def scenes(store: PairStore, split: str, count: int, last_frame: int) -> np.ndarray:  # (count,) indices
-    """One example of each test trajectory, at varied times, with a source frame not after `last_frame`."""
+    """One example of each test trajectory, at varied times not after `last_frame`, with a whole window if it can be."""
     indices = store.split(split)
-    indices = indices[store.columns["frame_source"][indices] <= last_frame]
+    frame, lead = (store.columns[name][indices] for name in ("frame_source", "lead"))
+    indices = indices[(lead == 1) & (frame >= min(2 * (store.window - 1), last_frame)) & (frame <= last_frame)]
     trajectory = store.columns["trajectory"][indices]
     groups = [indices[trajectory == number] for number in np.unique(trajectory)]
     if len(groups) < count:

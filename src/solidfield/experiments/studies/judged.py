@@ -6,6 +6,7 @@ held-out measured cells without them, `off` every cell without a sensor, `grid` 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,3 +143,24 @@ def rollout_scores(
             }
         )
     return plain(leads)
+
+
+def means_of(steps: int) -> list[tuple[int, ...]]:
+    """The stretches of four steps whose means are judged."""
+    return [tuple(range(first, first + 4)) for first in range(1, steps - 2, 4)]
+
+
+def mean_scores(
+    store: PairStore,
+    chosen: np.ndarray,  # (N,) of lead 1
+    truth: Truth,
+    ensemble: np.ndarray,  # (K, N, L, C, H, W), of steps 1 .. L
+    steps: tuple[int, ...],
+) -> dict[str, Any]:
+    """The mean over some steps, whose law asks that members hang together in time, at cells without a sensor."""
+    targets = [truth_targets(store, chosen, truth, step) for step in steps]
+    members = ensemble[:, :, [step - 1 for step in steps]].mean(2)
+    over = replace(targets[0], values=np.mean([one.values for one in targets], axis=0))
+    free = next(score for score in judged(store, over, members) if score.region == "unobserved" and score.bin is None)
+    found = {"crps": free.scaled("crps"), "coverage": free["coverage_90"], "spread_skill": free["spread_skill"]}
+    return plain({"steps": [steps[0], steps[-1]], **found})

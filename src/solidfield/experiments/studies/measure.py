@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from ..costs import ensemble_cost, pass_cost
 from ..trainer import STANDING, alone, built, threads, trained
 from .cell import Setting
 from .data import pairs_of, scenes, truth_of
-from .judged import picture, rollout_scores, scores
+from .judged import mean_scores, means_of, picture, rollout_scores, scores
 from .scale import PILOT
 
 FEW_STEPS = 12  # of the only rate, to know its pace
@@ -50,13 +51,18 @@ FLAT = 0.02  # a curve is flat if its last quarter gains less than this share
 
 @dataclass(frozen=True)
 class StudyCell(Setting):
+    @property
+    def rolled(self) -> int:
+        """Scenes of a rollout."""
+        return max(2, self.scale.scenes // ROLLED)
+
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         """Run the cell, or finish it; everything that a report may ask for."""
         with threads(1):
             truth = truth_of(self, place.work, progress)
             store = pairs_of(self, truth, place.work, progress)
             last = truth.frames - 1 - 2 * self.rollout
-            count = self.scale.scenes if self.rollout == 1 else max(2, self.scale.scenes // ROLLED)
+            count = self.scale.scenes if self.rollout == 1 or self.window > 1 else self.rolled
             chosen = scenes(store, self.split, count, last)
             if issubclass(model_class(self.model), Fitted):
                 result = _fitted(self, store, truth, chosen)
@@ -89,26 +95,39 @@ def _trained(
     members = (cell.scale.dear_members if dear else cell.scale.members) if stochastic else 1
     source = store.batch(chosen).source
 
-    def drawing(memory: float | None = None) -> np.ndarray:  # (K, N, L, C, H, W)
+    def drawing(
+        memory: float | None = None, leads: Sequence[int] | None = None, count: int = len(chosen)
+    ) -> np.ndarray:  # (K, N, L, C, H, W)
         ensemble = draw(
             run.model,
             run.scaling,
-            source,
+            source[:count],
             members,
             steps=cell.rollout,
             memory=memory,
+            leads=leads,
             seed=cell.seed,
-            queries=[int(i) for i in chosen],
+            queries=[int(i) for i in chosen[:count]],
             progress=progress,
         ).members
         assert ensemble is not None
         return ensemble
 
     start = time.process_time()
-    drawn = drawing()
+    drawn = drawing(leads=cell.leads[1:] if cell.window > 1 else None)
     seconds = time.process_time() - start
-    if cell.rollout > 1:
-        judged: dict[str, Any] = {"leads": rollout_scores(store, chosen, truth, drawn), "memory": run.model.memory}
+    if cell.window > 1:
+        start = time.process_time()
+        rolled = drawing(count=cell.rolled)
+        rolling = (time.process_time() - start) / cell.rolled
+        judged: dict[str, Any] = {
+            "leads": rollout_scores(store, chosen, truth, drawn),
+            "means": [mean_scores(store, chosen, truth, drawn, steps) for steps in means_of(cell.rollout)],
+            "leads_rolled": rollout_scores(store, chosen[: cell.rolled], truth, rolled),
+            "rollout_over_direct_seconds": rolling / (seconds / len(chosen)),
+        }
+    elif cell.rollout > 1:
+        judged = {"leads": rollout_scores(store, chosen, truth, drawn), "memory": run.model.memory}
         if run.model.memory > 0:
             judged |= {"leads_anew": rollout_scores(store, chosen, truth, drawing(memory=0.0))}
     else:

@@ -18,7 +18,7 @@ from .shelf import Shelf, coverage, score, table_of
 
 def cells(shelf: Shelf) -> dict[str, Result | None]:
     """The compared ensembles at 10 %."""
-    return {cell.label: shelf.get(cell) for cell in catalog.uncertainty(shelf.scale, ())[1:]}
+    return {cell.label: shelf.get(cell) for cell in catalog.uncertainty(shelf.scale, ())[1:-1]}
 
 
 def rolled(shelf: Shelf) -> Result | None:
@@ -62,6 +62,41 @@ def rollout(shelf: Shelf) -> str:
         row += [number(lead["spread"], 3, "-"), mean_of(lead["spread_skill"]), mean_of(lead["coverage"]["0.9"], 3)]
         rows.append((*row, mean_of(anew["crps"], 3), mean_of(anew["coverage"]["0.9"], 3)))
     return markdown(header, rows)
+
+
+def direct(shelf: Shelf) -> str:
+    """Direct laws of every step from a window of four, beside rollouts."""
+    found, today = shelf.get(catalog.direct(shelf.scale)), rolled(shelf)
+    scored = ("CRPS, direct", "90 % covers", "spread / skill", "CRPS, the same run rolled out", "90 % covers")
+    header = ("time ahead", *scored, "CRPS, rolled from one frame", "90 % covers")
+    if found is None:
+        return markdown(header, [(MISSING,) * len(header)])
+    before = today["leads"] if today is not None else [None] * len(found["leads"])
+    rows = []
+    for own, same, one in zip(found["leads"], found["leads_rolled"], before, strict=True):
+        row = [f"{own['lead_time']:.1f}"]
+        for lead in (own, same, one):
+            row += [MISSING] * 2 if lead is None else [mean_of(lead["crps"], 3), mean_of(lead["coverage"]["0.9"], 3)]
+        row.insert(3, mean_of(own["spread_skill"]))
+        rows.append(tuple(row))
+    for mean in found["means"]:
+        first, last = (step * found["leads"][0]["lead_time"] for step in mean["steps"])
+        row = [f"mean, {first:.1f} to {last:.1f}", mean_of(mean["crps"], 3), mean_of(mean["coverage"], 3)]
+        rows.append((*row, mean_of(mean["spread_skill"]), *["-"] * 4))
+    return markdown(header, rows)
+
+
+def direct_words(shelf: Shelf) -> str:
+    found, today = shelf.get(catalog.direct(shelf.scale)), rolled(shelf)
+    if found is None or today is None:
+        return unknown("direct laws")
+    pairs = [(a, b) for a, b in zip(found["leads"], today["leads"], strict=True) if a["spread"] is not None]
+    ratios = [f"{a['crps']['mean'] / b['crps']['mean']:.2f}" for a, b in pairs]
+    return (
+        f"At each time ahead the CRPS of the direct law is x {', '.join(ratios)} that of the rollout from one frame. "
+        f"An ensemble of all steps takes 1 / {found['rollout_over_direct_seconds']:.0f} of the CPU time of the same "
+        "run rolled out: one pass a step instead of one a step and member."
+    )
 
 
 def _anew(result: Result) -> list[dict[str, Any]]:
@@ -174,5 +209,7 @@ PARTS = {
     "rollout": rollout,
     "reliability-words": spread_words,
     "rollout-words": rollout_words,
+    "direct": direct,
+    "direct-words": direct_words,
 }
 FIGURES = {"uncertainty": uncertainty_figure, "rollout": rollout_figure}
