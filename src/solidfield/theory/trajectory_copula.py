@@ -115,7 +115,7 @@ class TrajectoryCopula(nn.Module):
         window, channels, height, width = frames.mask.shape[1:]
         furthest = max(furthest, int(leads.max()), 0)
         box = self._box(window + furthest)
-        field = box.smooth(noise((channels, *box.sizes)))[..., : window + furthest, :height, :width]
+        field = box.smooth(noise((channels, *box.sizes)), window + furthest)[..., :height, :width]
         eta = noise((channels, window, height, width))
         own = self.covariance.nugget.sqrt() * noise((channels, leads.shape[1], height, width))
         z = torch.empty(*field.shape[:2], leads.shape[1], channels, height, width)
@@ -173,9 +173,11 @@ class _Box:
     look: CovarianceTable
     root: Tensor  # of the spectrum, its non-negative half along the last axis
 
-    def smooth(self, white: Tensor) -> Tensor:
-        axes = (-3, -2, -1)
-        return torch.fft.irfftn(torch.fft.rfftn(white, dim=axes) * self.root, s=self.sizes, dim=axes)
+    def smooth(self, white: Tensor, frames: int) -> Tensor:
+        """The first frames of white noise with this spectrum; time is undone first, so that only they are."""
+        spectrum = torch.fft.rfftn(white, dim=(-3, -2, -1)) * self.root
+        spectrum = torch.fft.ifft(spectrum, dim=-3)[..., :frames, :, :]
+        return torch.fft.irfftn(spectrum, s=self.sizes[1:], dim=(-2, -1))
 
 
 @dataclass(frozen=True)

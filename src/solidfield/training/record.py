@@ -129,7 +129,7 @@ class RunRecord:
             "recipe": self.recipe is None or self.recipe.sound(count),
             "units": len(self.units) == count,
             "step": 0 <= self.step < np.inf,
-            "leads": all(lead >= 0 for lead in data["leads"]),
+            "leads": all(lead > -data.get("window", 1) for lead in data["leads"]),
             "variables": not any(is_taken(name, self.variables) for name in self.variables),
             "versions": self.info["versions"]["solidfield"] and self.info["config_hash"] and data["fingerprint"],
             "clock": self.clock is None or (self.clock.every > 0 and zone(self.zone)),

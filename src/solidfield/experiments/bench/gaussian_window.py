@@ -56,6 +56,7 @@ ASKED: dict[str, int | tuple[int, ...]] = {
     "lead 8": 8,
     "mean of 8 steps": AHEAD,
 }
+SPARSE = 4  # of so many rows and columns the model of sets is asked for one: its laws cost by the cell
 SCORES = {"crps": "CRPS", "spread": "spread", "coverage": "90 % covers"}
 
 
@@ -84,6 +85,7 @@ class WindowCell(Cell):
         judge = Judge.of(home, self)
         run = home / "runs" / self.run
         told: dict[str, Any] = {}
+        every = SPARSE if self.scheme == SolidSet.name else 1
         if self.minutes is None:
             members = judge.exact_members(self.members, self.seed)
         elif self.scheme == SolidSet.name:
@@ -97,7 +99,7 @@ class WindowCell(Cell):
             assert drawn.members is not None
             members = {name: _asked(drawn.members[:, :, :, 0], lead) for name, lead in ASKED.items()}
             told = {"stretch": dict(zip(map(str, LEADS), trained.model.stretch[0].tolist(), strict=True))}
-        return {"asked": {name: judge.compare(name, members[name]) for name in ASKED}} | told
+        return {"asked": {name: judge.compare(name, members[name], every) for name in ASKED}} | told
 
 
 def _asked(members: np.ndarray, lead: int | tuple[int, ...]) -> np.ndarray:  # (K, N, leads, ...) -> (K, N, ...)
@@ -155,15 +157,17 @@ class Judge:
             for name, lead in ASKED.items()
         }
 
-    def compare(self, name: str, members: np.ndarray) -> dict[str, Any]:  # (K, N, H, W)
+    def compare(self, name: str, members: np.ndarray, every: int = 1) -> dict[str, Any]:  # (K, N, H, W) of every row
         """Ratios of CRPS and spread to the exact posterior's, and coverage, at cells that were not read then."""
+        some = (slice(None), slice(None, None, every), slice(None, None, every))
         leads = np.atleast_1d(ASKED[name])
         rows = np.arange(len(self.chosen))
         truth = np.mean([self.truth[rows, self.frame + STRIDE * lead] for lead in leads], axis=0)
         back = -int(leads[0])
         free = np.isnan(self.readings[:, back]) if 0 <= back < self.window else np.ones(truth.shape, bool)
         exact = [self.posterior(n, ASKED[name]) for n in range(len(rows))]
-        mean, std = (np.stack([getattr(p, part) for p in exact]) for part in ("mean", "std"))
+        mean, std = (np.stack([getattr(p, part) for p in exact])[some] for part in ("mean", "std"))
+        truth, free = truth[some], free[some]
         best = normal_crps(truth - mean, np.where(free, std, 1.0))
         crps = crps_map(members, truth.astype(members.dtype))
         inside = np.full(truth.shape, np.nan)
@@ -206,16 +210,14 @@ def set_members(judge: Judge, run: Path, cell: WindowCell, progress: Progress | 
         train_task(model, task, run, config, resume=(run / RUN).is_file(), progress=progress)
     model.load_state_dict(read_tensors(run / WEIGHTS, read_json(run / RUN)["files"][WEIGHTS]))
     model.look = []
-    cells = np.arange(record.grid.cells)
-    lead = np.repeat(LEADS, len(cells))
-    drawn = np.empty((cell.members, len(judge.chosen), len(LEADS), *record.grid.shape), np.float32)
-    for n, (trajectory, frame) in enumerate(
-        zip(judge.store.columns["trajectory"][judge.chosen], judge.frame, strict=True)
-    ):
-        now = place[int(trajectory), int(frame)]
-        scene = Scene(now + lead, np.tile(cells, len(LEADS)), -lead - cell.window + 1, -lead)
+    cells = np.arange(record.grid.cells).reshape(record.grid.shape)[::SPARSE, ::SPARSE]
+    lead = np.repeat(LEADS, cells.size)
+    drawn = np.empty((cell.members, len(judge.chosen), len(LEADS), *cells.shape), np.float32)
+    trajectory = judge.store.columns["trajectory"][judge.chosen]
+    for n, begins in enumerate(zip(trajectory.tolist(), judge.frame.tolist(), strict=True)):
+        scene = Scene(place[begins] + lead, np.tile(cells.ravel(), len(LEADS)), -lead - cell.window + 1, -lead)
         values = answer(model.eval(), task.record, scene, cell.members, cell.seed, n)
-        drawn[:, n] = values.reshape(len(values), len(LEADS), *record.grid.shape) * scaling.std[0] + scaling.mean[0]
+        drawn[:, n] = values.reshape(drawn[:, n].shape) * scaling.std[0] + scaling.mean[0]
     return {name: _asked(drawn, lead) for name, lead in ASKED.items()}
 
 
