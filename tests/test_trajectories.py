@@ -1,10 +1,13 @@
 """Latents of many values given readings: unit marginals, and the correlations that conditioning gives."""
 
 import numpy as np
+import pytest
 import torch
 
+from solidfield.grid import Grid
 from solidfield.noise import MemberNoise
 from solidfield.theory import trajectories
+from solidfield.theory.spacetime import SpaceTime
 from solidfield.theory.trajectories import joint_latents
 from test_spacetime import GRID, covariance
 
@@ -36,9 +39,25 @@ def test_few_values_have_the_conditional_correlations():
     check(4000, 0.09)  # six standard errors of a correlation
 
 
-def test_many_values_have_them_by_fourier_transform(monkeypatch):
-    monkeypatch.setattr(trajectories, "DENSE", 1)
-    check(4000, 0.12)
+@pytest.mark.parametrize("dense", [1, 5])
+def test_many_values_have_them_level_by_level(monkeypatch, dense):
+    monkeypatch.setattr(trajectories, "DENSE", dense)
+    check(4000, 0.09)
+
+
+def test_a_covariance_that_reaches_far_beyond_the_map_leaves_marginals_as_they_are():
+    """A field that hardly varies over the map, drawn at more places than are factored at once."""
+    grid = Grid((48, 48))
+    model = SpaceTime(grid, (1.0, 1.0))
+    with torch.no_grad():
+        model.reach += 3.0
+        model.drift += 0.5
+    asked = torch.cartesian_prod(torch.tensor([5]), torch.arange(48), torch.arange(48))
+    known = torch.tensor([[5, 3, 4], [4, 30, 40], [3, 20, 20], [5, 45, 2]])
+    assert len(asked) > trajectories.DENSE
+    z = joint_latents(model, asked, known, torch.zeros(4), MemberNoise(0, [0], range(1500)))
+    assert z.std(0).sub(1).abs().max() < 0.1  # five standard errors
+    assert z.std(0).mean() == pytest.approx(1, abs=0.02)
 
 
 def test_without_readings_the_field_is_drawn_as_it_is():

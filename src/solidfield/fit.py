@@ -26,7 +26,7 @@ from .forecast import Forecaster
 from .keys import key
 from .models import build, check_options, model_class
 from .models.solid_set import SolidSet
-from .pairs.choices import choose_pairing, decide_holdout
+from .pairs.choices import choose_model, choose_pairing, decide_holdout
 from .pairs.covariates import Covariates
 from .pairs.frames import as_frames, frame_pairs
 from .pairs.holdout import Holdout
@@ -34,7 +34,7 @@ from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.intake import Readings, Say, read_frames, tell
 from .run import Run, load
-from .training.folder import BEGUN, barely_begun, check_reading
+from .training.folder import BEGUN, barely_begun, check_reading, recorded_run
 from .training.loop import train
 from .training.record import PAIRS
 from .training.sets import LEADS, PACE, train_sets
@@ -87,7 +87,8 @@ def fit(
         Number of optimiser steps instead of a budget.
     model : str, optional
         A name of `MODELS`, or "solid-set", which learns from readings on both sides of any place and time and can also
-        `fill`. Default: the preset's.
+        `fill`. Default: of readings where no preset is named, by how much of the map is read at a time
+        (`choose_model`); else the preset's.
     leads : sequence of int, optional
         0 reconstructs, 1 forecasts one time step. Default: (0, 1); of "solid-set" 0 to 6, each a law of its own.
     ahead : str, optional
@@ -168,11 +169,14 @@ def fit(
     plain = {"holdout": _plain(holdout), "covariates": _plain(covariates)}
     asked = {"files": _files(readings), **reading, **pairing, **plain}
     made = store is not None
-    config = _config(preset, settings, minutes, steps, model, seed, of_readings=not made)
-    _check_choices(config, transform, offset, leads, holdout)
     if resume and barely_begun(out):
         tell(f"{out} was stopped before its first step; it begins anew", say)
         resume = False
+    open_choice = not made and model is None and preset is None and not any("model." in one for one in settings)
+    if open_choice and resume:
+        model = recorded_run(out)["model"]["name"]
+    config = _config(preset, settings, minutes, steps, model, seed, of_readings=not made)
+    _check_choices(config, transform, offset, leads, holdout)
     if store is not None:
         useless = [name for name, value in asked.items() if value]
         if useless:
@@ -190,8 +194,13 @@ def fit(
         frames = as_frames(read_frames(readings, say=say, **reading), variables)
         frames = replace(frames, timezone=timezone or frames.timezone)
         leads = _leads(leads, ahead, frames.every)
+        if open_choice and not resume and not _for_pairs(offset, holdout, covariates):
+            name, why = choose_model(frames)
+            tell(why, say)
+            config = _config(preset, settings, minutes, steps, name, seed, of_readings=True)
         if config.model.name == SolidSet.name:
-            _refuse_pairing(offset, holdout, covariates)
+            for option in _for_pairs(offset, holdout, covariates):
+                raise SolidError(f"'{option}' does nothing for model '{SolidSet.name}'; leave it out")
             train_sets(
                 frames,
                 out,
@@ -257,17 +266,16 @@ def _leads(leads: Sequence[int] | None, ahead: str | None, step: float) -> Seque
     return range(count + 1)
 
 
-def _refuse_pairing(
+def _for_pairs(
     offset: float | None,
     holdout: Holdout | Mapping[str, Any] | None,
     covariates: Covariates | None,
-) -> None:
-    """Options of pairs that questions have no use for."""
+) -> list[str]:
+    """Options given that are of pairs alone: questions have no use for them."""
     calibration = holdout.calibration if isinstance(holdout, Holdout) else (holdout or {}).get("calibration")
-    dynamic = None if covariates is None or covariates.dynamic is None else True
-    for name, value in (("offset", offset), ("calibration", calibration), ("dynamic", dynamic)):
-        if value:
-            raise SolidError(f"'{name}' does nothing for model '{SolidSet.name}'; leave it out")
+    dynamic = covariates is not None and covariates.dynamic is not None
+    named = (("offset", offset), ("calibration", calibration), ("dynamic", dynamic))
+    return [name for name, value in named if value]
 
 
 def _pairs(readings: Readings | PairStore) -> PairStore | None:

@@ -5,24 +5,33 @@ Under the covariance C the field a at the places and times that are asked for, g
     Cov = C_aa - C_ar (C_rr + E)^-1 C_ra,      z = (draw of a given r - its mean) / its standard deviation.
 
 A law per value (`laws.py`) turns z into a member, so a member is one possible history of the whole map: the mean of
-six hours or the maximum of a day of members has an honest law. Few values are drawn from the dense Cov. Many are drawn
-by Matheron's rule from a field on the whole box,
+six hours or the maximum of a day of members has an honest law.
 
-    a - C_ar (C_rr + E)^-1 (r + e),      (a, r) an unconditional draw by Fourier transform (circulant embedding),
+Few values are drawn from the dense Cov. Many are drawn from coarse to fine: first those on a lattice wide enough that
+they are few, densely; then level by level those between, each given its nearest among what was drawn and read before,
 
-whose cost is that of the transform and of the readings' own matrix.
+    a_i = sum_j w_ij a_j + sqrt(v_i) e_i,      readings standing at zero, their mean,
+
+(Vecchia 1988; Katzfuss and Guinness 2021), which costs the same for every value, however many there are and however
+far the covariance reaches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from ..noise import Noise
 from .spacetime import SpaceTime
 
-DENSE = 1500  # values up to which their covariance is factored as it is
-READINGS = 1000  # those used at most: the ones that share most with what is asked for
+DENSE = 1200  # values up to which their covariance is factored as it is
+READINGS = 1000  # those used at most for them: the ones that share most with what is asked for
+NEIGHBOURS = 32  # that a value between is drawn given, and readings that say how sure it is
+AT_ONCE = 2048  # values drawn together
 JITTER = 1e-5  # of the variance
 
 
@@ -35,23 +44,49 @@ def joint_latents(
     noise: Noise,  # of (K, 1) draws
 ) -> Tensor:  # (K, N)
     """Draws of the latents, one row a member."""
+    white = noise((len(asked),))[:, 0]  # (K, N)
+    coarse, *between = _levels(asked)
+    places, first = torch.cat([known, asked]), len(known)  # readings stand first, at zero
+    extra = torch.cat([errors + model.nugget, torch.zeros(len(asked))])
+    draw, scale = white.new_zeros(len(white), len(places)), torch.empty(len(asked))
+    draw[:, first + coarse], scale[coarse] = _dense(model, asked[coarse], known, errors, white[:, coarse])
+    before = torch.cat([torch.arange(first), first + coarse])
+    for level in between:
+        for rows in level.split(AT_ONCE):
+            near, weight, left = _given_nearest(model, asked[rows], places[before], extra[before])
+            draw[:, first + rows] = (draw[:, before[near]] * weight).sum(-1) + left.sqrt() * white[:, rows]
+            scale[rows] = _given_nearest(model, asked[rows], known, extra[:first])[2].sqrt()
+        before = torch.cat([before, first + level])
+    return draw[:, first:] / scale
+
+
+def _levels(asked: Tensor) -> Iterator[Tensor]:  # (N, 3) -> (n,) positions each, the coarsest first
+    """Places on ever finer lattices: at most DENSE of them on the first."""
+    place = (asked - asked.amin(0)).numpy() if len(asked) else asked.numpy()
+    twos = np.where(place == 0, 63, np.log2(np.maximum(place & -place, 1))).min(1) if len(place) else np.zeros(0)
+    top = 0
+    while (twos >= top).sum() > DENSE:
+        top += 1
+    yield torch.from_numpy(np.flatnonzero(twos >= top))
+    for level in range(top - 1, -1, -1):
+        # Of neighbours on a level, and of next neighbours, the one is drawn given the other.
+        kinds = (place >> level & 1) @ [1, 2, 4] + 8 * ((place >> level + 1 & 1) @ [1, 2, 4])
+        for kind in np.unique(kinds[twos == level]):
+            yield torch.from_numpy(np.flatnonzero((twos == level) & (kinds == kind)))
+
+
+def _dense(
+    model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor, white: Tensor
+) -> tuple[Tensor, Tensor]:  # (K, N) draws around zero, (N,) their standard deviations
     known, errors = _most_telling(model, asked, known, errors)
-    factor, cross, variance = _conditioning(model, asked, known, errors)
-    if len(asked) <= DENSE:
-        half = torch.linalg.solve_triangular(factor, cross.T, upper=False) if len(known) else cross.T
-        covariance = model(asked[None] - asked[:, None]).double() - half.T @ half
-        covariance.diagonal().add_(JITTER * float(model.variance))
-        root = torch.linalg.cholesky(covariance)
-        scale = covariance.diagonal().sqrt()
-        white = noise((len(asked),))[:, 0].double()  # (K, N)
-        return (white @ root.T / scale).float()
-    both = torch.cat([asked, known])
-    field = _unconditional(model, both, noise)  # (K, N + n)
-    draw, read = field[:, : len(asked)], field[:, len(asked) :]
-    if len(known):
-        read = read + (errors + model.nugget).sqrt() * noise((len(known),))[:, 0]
-        draw = draw - (cross @ torch.cholesky_solve(read.double().T, factor)).T.float()
-    return draw / variance.sqrt().float()
+    k = model(known[None] - known[:, None]).double()
+    k.diagonal().add_(errors.double() + float(model.nugget))
+    cross = model(known[None] - asked[:, None]).double()
+    half = torch.linalg.solve_triangular(torch.linalg.cholesky(k), cross.T, upper=False) if len(known) else cross.T
+    covariance = model(asked[None] - asked[:, None]).double() - half.T @ half
+    covariance.diagonal().add_(JITTER * float(model.variance))
+    root = torch.linalg.cholesky(covariance)
+    return (white.double() @ root.T).float(), covariance.diagonal().sqrt().float()
 
 
 def _most_telling(model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,40 +99,31 @@ def _most_telling(model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor
     return known[best], errors[best]
 
 
-def _conditioning(
-    model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:  # (n, n) Cholesky factor, (N, n) cross covariance, (N,) what is left of C(0)
-    k = model(known[None] - known[:, None]).double()
-    k.diagonal().add_(errors.double() + float(model.nugget))
-    factor = torch.linalg.cholesky(k)
-    cross = torch.cat([model(known[None] - part[:, None]) for part in asked.split(4096)]).double()
-    left = [torch.linalg.solve_triangular(factor, part.T, upper=False).square().sum(0) for part in cross.split(4096)]
-    total = float(model.variance)
-    return factor, cross, (total - torch.cat(left)).clamp_min(JITTER * total)
+def _given_nearest(
+    model: SpaceTime,
+    asked: Tensor,  # (B, 3)
+    sites: Tensor,  # (n, 3)
+    extra: Tensor,  # (n,) added to the variance of each
+) -> tuple[Tensor, Tensor, Tensor]:  # (B, m) positions of the nearest sites, their weights, (B,) what is left of C(0)
+    if len(sites) == 0:
+        empty = torch.zeros(len(asked), 0)
+        return empty.long(), empty, model.variance.expand(len(asked))
+    near = _nearest(model, asked, sites)
+    there = sites[near]  # (B, m, 3)
+    k = model.between(there) + torch.diag_embed(extra[near] + JITTER * model.variance)
+    c = model(there - asked[:, None])
+    weight = torch.cholesky_solve(c[..., None], torch.linalg.cholesky(k))[..., 0]
+    return near, weight, (model.variance - (weight * c).sum(1)).clamp_min(JITTER * float(model.variance))
 
 
-def _unconditional(model: SpaceTime, places: Tensor, noise: Noise) -> Tensor:  # (n, 3) -> (K, n)
-    """A stationary field at whole places of a box, from the spectrum of its covariance on a box twice as large."""
-    first = places.amin(0)
-    extent = (places.amax(0) - first + 1).tolist()
-    wraps = (False, *model.grid.periodic)
-    sizes = [n if wrap else 2 * n for n, wrap in zip((extent[0], *_around(model, extent)), wraps, strict=True)]
-    steps = [torch.cat([torch.arange((n + 1) // 2), torch.arange((n + 1) // 2, n) - n]) for n in sizes]
-    offsets = torch.stack(torch.meshgrid(*steps, indexing="ij"), -1).flatten(0, 2)
-    kernel = torch.cat([model(part) for part in offsets.split(2**18)]).reshape(sizes)
-    spectrum = torch.fft.fftn(kernel.double()).real.clamp_min(0)
-    spectrum *= float(model.variance) / float(spectrum.mean())  # what clipping added is taken off everywhere
-    white = noise((*sizes,))[:, 0]  # (K, ...)
-    root = spectrum.sqrt().float()
-    place = places - first
-    flat = (place[:, 0] * sizes[1] + place[:, 1]) * sizes[2] + place[:, 2]
-    return torch.stack([torch.fft.ifftn(torch.fft.fftn(w) * root).real.flatten()[flat] for w in white])
-
-
-def _around(model: SpaceTime, extent: list[int]) -> tuple[int, int]:
-    """A periodic axis is taken whole, whatever part of it is asked for."""
-    rows, columns = (
-        whole if wraps else part
-        for whole, wraps, part in zip(model.grid.shape, model.grid.periodic, extent[1:], strict=True)
-    )
-    return rows, columns
+def _nearest(model: SpaceTime, asked: Tensor, sites: Tensor) -> Tensor:  # (B, 3), (n, 3) -> (B, m)
+    """The sites nearest in units of how fast the covariance falls in time and in space."""
+    share = model.share.exp()
+    pace = float((share / model.duration.exp()).sum()), float((share / model.reach.exp()).sum())
+    unit = np.array([pace[0], *(pace[1] * size for size in model.lengths)]) / float(share.sum())
+    around = (False, *model.grid.periodic)
+    cells = (0, *model.grid.shape)
+    box = [size * step if wraps else 0.0 for size, step, wraps in zip(cells, unit, around, strict=True)]
+    tree = cKDTree(sites.numpy() * unit, boxsize=box)
+    _, near = tree.query(asked.numpy() * unit, k=min(NEIGHBOURS, len(sites)))
+    return torch.from_numpy(near.reshape(len(asked), -1))
