@@ -79,7 +79,7 @@ def test_no_reading_that_judges_is_known(run, lead):
 
 
 def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path):
-    findings = run.evaluate(out=tmp_path / "report", members=20, scenes=8)
+    findings = run.evaluate(out=tmp_path / "report", members=20, scenes=6)
     table = findings.table
     assert {lead.lead for lead in table.leads} == {0, 1, 3, 6} or len(table.leads) == 4
     names = table.models(0)

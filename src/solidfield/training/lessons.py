@@ -24,6 +24,7 @@ from .record import CELLS, READINGS
 from .task import Task
 
 PRIOR_BATCH = 192  # questions of a step of the prior's fit
+FEWEST_STEPS = 6  # of its fit
 CALIBRATION = 8000  # held-out questions that stretch the laws: about a thousand of each kind
 AT_ONCE = 500  # of them in memory
 TARGETS = 32  # questions that count as one example of validation: an example of pairs has about so many targets
@@ -58,14 +59,25 @@ class QuestionTask(Task):
         generator = torch_generator(self.config.seed, *key)
         return draw(self.record, self.record.of_split(split), count, self.plan, split, generator)
 
-    def prepare(self, model: SolidSet, device: torch.device | str = "cpu", steps: int = STEPS) -> None:
+    @property
+    def prior_steps(self) -> int:
+        """Of the prior's fit: fewer where little time is given to train at all."""
+        given = self.config.steps if self.config.minutes is None else 60 * self.config.minutes
+        return round(min(STEPS, max(FEWEST_STEPS, given)))
+
+    def prepare(self, model: SolidSet, device: torch.device | str = "cpu", brief: float = 1.0) -> None:
+        """`brief`: the share of the prior's fit that is enough."""
         scaling, count = self.scaling, len(self.record.variables)
         transforms = scaling.transforms or ("none",) * count
         model.in_units(transforms, scaling.mean, scaling.std, scaling.physical_std)
         train = self.record.of_split("train")
         values, channel = self.record.values[train], self.record.cells[train] // self.record.grid.cells
         model.bounded_by([torch.from_numpy(values[channel == c]) for c in range(count)])
-        model.prepare(lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)), self.spacing(), steps)
+        model.prepare(
+            lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)),
+            self.spacing(),
+            round(max(FEWEST_STEPS, brief * self.prior_steps)),
+        )
 
     def spacing(self) -> tuple[float, float]:
         """Rows and columns between a cell that was ever read and the nearest other: the scale of what is learned."""

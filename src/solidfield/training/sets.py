@@ -30,7 +30,7 @@ from .loop import TrainResult, train_task
 LEADS = tuple(range(1, 7))  # of forecasts, unless others are asked for
 PACE = ("train.batch=256", "train.lr=2e-3")  # a question is one target, an example of pairs dozens
 COMPARED = 2000  # held-out questions by which transforms are compared,
-BRIEF = 40  # after so many steps of the prior's fit each: which is best shows long before it has settled
+BRIEF = 0.25  # after such a share of the prior's fit each: which is best shows long before it has settled
 LEVELS = np.arange(1, 20) / 20
 
 
@@ -107,7 +107,7 @@ def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> 
     """Mean CRPS of the prior at held-out questions, over the standard deviation of the readings."""
     model = _model(record, size)
     with torch.enable_grad():
-        task.prepare(model, steps=BRIEF)
+        task.prepare(model, brief=BRIEF)
     normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
     total = 0.0
     for lesson in task.lessons(COMPARED, "transform"):
