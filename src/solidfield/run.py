@@ -372,7 +372,8 @@ class Run(RunRecord):
         scenes : int, optional
             Test examples of each lead, evenly spaced. Default: all.
         steps : int
-            From 2 on the models are also rolled forward, and judged after every step. Default: 1.
+            From 2 on the models are also rolled forward, and judged after every step; a run of `solid-set` has a law
+            of every step. Default: 1.
         seed : int
             Same seed, same members. Default: 0.
         above : float, optional
@@ -403,11 +404,12 @@ class Run(RunRecord):
         if out is not None:
             report.refuse_report(Path(out))
         if isinstance(self.model, SolidSet):
-            for name, value in (("pairs", pairs), ("rivals", rivals), ("runs", runs), ("steps", steps > 1)):
+            for name, value in (("pairs", pairs), ("rivals", rivals), ("runs", runs)):
                 if value:
                     raise SolidError(f"'{name}' does nothing for a run of '{SolidSet.name}'; leave it out")
+            leads = range(steps + 1) if steps > 1 else None
             found = report.evaluate_questions(
-                self, members=members, scenes=scenes, seed=seed, past_only=past_only, progress=progress
+                self, members=members, scenes=scenes, leads=leads, seed=seed, past_only=past_only, progress=progress
             )
             if out is not None:
                 report.write_report(found, out, command, above)

@@ -128,6 +128,10 @@ def evaluate_questions(
     """Judge a run of questions beside simple rules and its own prior, at several leads."""
     exam, known = Exam.of(run, seed, past_only), run.info["data"]["plan"]["leads"]
     chosen = [0, *evenly(np.array(known), min(3, len(known))).tolist()] if leads is None else list(leads)
+    if max(chosen) > max(known, default=0):
+        raise SolidError(
+            f"the run {run.path} learned leads up to {max(known, default=0)}, not {max(chosen)}; judge those"
+        )
     evidence, tables = list[Evidence](), list[ScoreTable]()
     for lead in chosen:
         table, found = _at_lead(exam, lead, members, scenes, progress)
