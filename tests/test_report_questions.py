@@ -88,6 +88,7 @@ def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path):
     brute = findings.evidence[0]
     error = np.abs(np.median(brute.members["solid-set"], 0) - brute.targets.values).mean()
     assert own["mae"].mean == pytest.approx(error, rel=1e-5)
+    assert 0.2 < table.about["map"]["rougher"]["pm"] < 5
     assert findings.verdict.map.startswith("The map between the sensors")
     assert (tmp_path / "report" / "report.html").is_file()
 

@@ -130,6 +130,9 @@ def data_facts(table: ScoreTable) -> list[tuple[str, str]]:
         if f"{split}_times" in data:
             first, last = data[f"{split}_times"]
             facts.append((f"{split} times (local)", f"{first} to {last}"))
+    if "rougher" in cells:
+        rough = ", ".join(f"{ratio:.2f}" for ratio in cells["rougher"].values())
+        facts.append(("steps between cells of the mean map, over kriging's", rough))
     if cells["held"]:
         held = ", ".join(f"{REGIONS[name]}: {count} cells" for name, count in cells["held"].items())
         facts.append(("held out for ever", held))

@@ -32,6 +32,7 @@ from ..prediction.answer import AT_ONCE, Scene, answer
 from ..prediction.predict import provenance
 from ..questions.asking import Hiding, ask
 from ..questions.record import SPLITS, Record
+from ..scores.metrics import roughness
 from ..scores.table import ScoreTable
 from ..theory.distance import distance_to_sensor
 from ..training.record import RunRecord
@@ -192,15 +193,8 @@ def _rivals(
     exam: Exam, known: Record, scene: Scene, members: int, usual: np.ndarray, frame: int
 ) -> dict[str, np.ndarray]:  # each (K, n) or (1, n), physical units
     run, count = exam.run, len(scene.cell)
-    levels = torch.tensor([NormalDist().inv_cdf((k + 0.5) / members) for k in range(members)])[:, None]
-    kriged = []
-    for start in range(0, count, AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        window = scene.frame[part], scene.cell[part], scene.first[part], scene.last[part]
-        hiding = Hiding.nothing(len(window[0]))
-        kriged.append(run.model.prior_quantiles(ask(known, *window, hiding, "test", torch.Generator()), levels))
     channel = scene.cell // run.grid.cells
-    found = {"kriging": _physical(run, torch.cat(kriged, 1).numpy(), scene.cell)}
+    found = {"kriging": _kriged(run, known, scene, members)}
     found["climatology"] = usual[channel, exam.hours[frame]].T
     points = {name: np.empty((1, count)) for name in ("nearest", "persistence", "moved")}
     physical = known.with_values(_physical(run, known.values[None], known.cells)[0])
@@ -211,6 +205,44 @@ def _rivals(
             answers = getattr(desk, name)()
             values[0, mine] = np.where(np.isfinite(answers), answers, unknown)
     return found | points
+
+
+def _kriged(run: RunRecord, known: Record, scene: Scene, members: int) -> np.ndarray:  # (K, n), physical units
+    """The prior alone, at evenly spaced levels."""
+    levels = torch.tensor([NormalDist().inv_cdf((k + 0.5) / members) for k in range(members)])[:, None]
+    found = []
+    for start in range(0, len(scene.cell), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        window = scene.frame[part], scene.cell[part], scene.first[part], scene.last[part]
+        hiding = Hiding.nothing(len(window[0]))
+        found.append(run.model.prior_quantiles(ask(known, *window, hiding, "test", torch.Generator()), levels))
+    return _physical(run, torch.cat(found, 1).numpy(), scene.cell)
+
+
+def rougher(exam: Exam, scenes: int = 3, members: int = 100) -> dict[str, float]:
+    """By variable: the root mean square step between neighbouring cells of the mean map, over kriging's.
+
+    All sensors are given; steps to cells that were read in the frame do not count. What makes it large is not said by
+    readings and fields, so it should stay near one.
+    """
+    run, plan = exam.run, exam.run.info["data"]["plan"]
+    shape = (len(run.variables), *run.grid.shape)
+    cells = np.flatnonzero(np.broadcast_to(run.grid.inside, shape).ravel())
+    steps = np.zeros((2, len(run.variables)))  # squared: of the run, of kriging
+    for frame in exam.frames(0, scenes)[0].tolist():
+        begin = max(frame - plan["before"], 0)
+        known = exam.standard.window(begin, frame + 1 + (0 if exam.past_only else plan["after"]))
+        scene = _scene(known, frame - begin, 0, cells)
+        drawn = _physical(run, answer(run.model, known, scene, members, exam.seed, frame), cells)
+        counts = np.isin(np.arange(int(np.prod(shape))), cells)
+        counts[known.cells[known.frames == frame - begin]] = False
+        for row, ensemble in enumerate((drawn, _kriged(run, known, scene, members))):
+            field = np.zeros(len(counts))
+            field[cells] = ensemble.mean(0)
+            for c, (one, mask) in enumerate(zip(field.reshape(shape), counts.reshape(shape), strict=True)):
+                steps[row, c] += roughness(one, run.grid.periodic, 1.0, mask) ** 2
+    ratio = np.sqrt(steps[0] / np.maximum(steps[1], 1e-30))
+    return {name: float(ratio[c]) for c, name in enumerate(run.variables)}
 
 
 def _physical(run: RunRecord, values: np.ndarray, cells: np.ndarray) -> np.ndarray:  # (K, n)
@@ -306,6 +338,7 @@ def _about(exam: Exam, members: int) -> dict[str, Any]:
             "never_supervised": {name: int(never[c].sum()) for c, name in enumerate(run.variables)},
             "held": {name: int(mask.sum()) for name, mask in exam.held.items()},
             "aside": int(exam.aside.sum()),
+            "rougher": rougher(exam),
         },
         "data": {
             "fingerprint": run.info["data"]["fingerprint"],
