@@ -134,6 +134,16 @@ def test_readings_fall_into_the_cells_and_times_of_the_maps(maps, tmp_path):
     assert names == {"Town hall": (22.511, 88.321), "<b>Bus</b>": (22.54, 88.35)}
 
 
+def test_readings_on_the_way_of_assimilation_are_those_of_its_members(maps):
+    read = np.zeros((2, 3, 6, 7), np.int8)
+    read[0, 1, 2, 3] = 1
+    shown = Shown(maps.assign(read=(("init_time", "lead_time", "lat", "lon"), read)), "maps.nc")
+    found = shown.frame("pm", "read", 0, 1)
+    assert np.argwhere(np.isfinite(found)).tolist() == [[2, 3]]
+    assert found[2, 3] == shown.frame("pm", "mean", 0, 1)[2, 3]
+    assert "read" in shown.about["has"]
+
+
 def test_a_sensor_that_moves_has_no_place_of_its_own(maps, tmp_path):
     path = tmp_path / "bus.csv"
     table = {"time": ["2024-01-15T08:00Z"] * 4, "lat": [22.5, 22.54, 22.52, 22.52], "lon": 88.32, "pm": 1.0}

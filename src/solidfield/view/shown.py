@@ -93,9 +93,10 @@ class Shown:
 
     def _has(self) -> list[str]:
         """Which layers there are beside those of the law."""
-        read = ["given", "read"] if self.sensors is not None else []
-        given = ["given"] if not read and f"{self.variables[0]}_given" in self.maps else []
-        return [*(name for name, key in EXTRAS.items() if key in self.maps), *read, *given]
+        known = self.sensors is not None
+        given = ["given"] if known or f"{self.variables[0]}_given" in self.maps else []
+        read = ["read"] if known or "read" in self.maps else []
+        return [*(name for name, key in EXTRAS.items() if key in self.maps), *given, *read]
 
     def _variable(self, name: str) -> dict[str, Any]:
         about = self.maps[f"{name}_mean"].attrs
@@ -181,6 +182,9 @@ class Shown:
     def _readings(self, variable: str, layer: str, start: int, lead: int) -> np.ndarray:  # (H, W), NaN = not read
         if layer == "given" and f"{variable}_given" in self.maps:
             return self._read(self.maps[f"{variable}_given"].isel(init_time=start))
+        if layer == "read" and "read" in self.maps:  # of assimilation: every member holds the reading there
+            seen = self._read(self.maps["read"].isel(init_time=start, lead_time=lead)) > 0
+            return np.where(seen, self.frame(variable, "mean", start, lead), np.float32(np.nan))
         if self.sensors is None:
             raise SolidError(f"{self.name} holds no readings; give them with --readings")
         time = self.maps["init_time"].values[start]
