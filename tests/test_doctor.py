@@ -391,3 +391,17 @@ def test_kolkata():
     assert (found.chosen.cell, found.chosen.every, found.chosen.shape) == ("0.01deg", "1h", (19, 18))
     assert (found.chosen.filled, found.chosen.never) == (3_255, 198)
     assert {finding.severity for finding in found.findings} == {"doubt", "note"}
+
+
+def test_a_network_of_stations_gets_its_own_step_and_cells_of_half_its_spacing():
+    """Hourly stations 5 km apart, coordinates to 0.001 degrees, beside columns that only repeat the time."""
+    draws = numpy_generator(0, "network")
+    row, column = np.divmod(np.arange(36), 6)
+    lat = np.round(40 + 0.045 * row + draws.uniform(-0.004, 0.004, 36), 3)
+    lon = np.round(116 + 0.0587 * column + draws.uniform(-0.004, 0.004, 36), 3)
+    times = pd.date_range("2024-01-01", periods=800, freq="h", tz="UTC")
+    table = pd.DataFrame({"time": np.repeat(times, 36), "hour": np.repeat(times.hour, 36), "month": 1})
+    table = table.assign(lat=np.tile(lat, 800), lon=np.tile(lon, 800), pm=draws.gamma(4, 10, len(table)))
+    found = diagnose(open_table(table))
+    assert [one.name for one in found.statistics] == ["pm"]
+    assert (found.chosen.cell, found.chosen.every) == ("2km", "1h")

@@ -21,12 +21,14 @@ from ...clock import Clock, span
 from ...grid import DEGREE, Grid
 from ...keys import evenly
 from ..layout import endless_grid
-from .locations import Places
+from .locations import REPEAT, Places
 from .reservoir import DAY, Kept
 
 WORDS = ("1min", "2min", "5min", "10min", "15min", "30min", "1h", "2h", "3h", "6h", "12h", "1d", "7d")
 STEPS = {word: round(span(word) * 1e9) for word in WORDS}  # ns
 SIDES = (16, 32, 64)  # cells along the longer side, where coordinates are not on a lattice
+SENSORS = 2000  # that stay, at most, for a network of stations
+WIDER = 4  # steps of the lattice that stations are apart, beyond which it says nothing about them
 LEAST_SHARE = 0.03  # of the cells a frame should see
 PAIRS = (500, 5000)  # below the first, do not expect to beat kriging; above the second, networks have room
 FRAMES = 200  # whose readings are correlated
@@ -78,18 +80,43 @@ def candidates(kept: Kept, places: Places, interval: float, geographic: bool) ->
 
 
 def cells_to_try(places: Places, geographic: bool) -> list[str]:
-    """Multiples of the lattice the coordinates are rounded to, or round sizes: 64, 32, 16 along the longer side."""
-    lattice = places.lattice
+    """Half the distance of fixed sensors and its multiples; or those of the lattice that coordinates are rounded to.
+
+    Where there is neither: round sizes, 64, 32 and 16 along the longer side.
+    """
+    lattice, apart = places.lattice, _apart(places, geographic)
+    unit = 1000 * DEGREE if geographic else 1.0  # metres
+    if apart is not None and (lattice is None or apart > WIDER * unit * max(lattice)):
+        return _named(sorted({_round(apart * share) for share in (0.5, 1, 2)}), geographic)
     if lattice is not None:
         return [f"{factor * max(lattice):.6g}{'deg' if geographic else ''}" for factor in (1, 2, 4)]
     south, west, north, east = places.box
     if not geographic:
         side = max(north - south, east - west) or 1.0
-        return [f"{size:g}" for size in sorted({_round(side / cells) for cells in SIDES})]
+        return _named(sorted({_round(side / cells) for cells in SIDES}), geographic)
     narrow = np.cos(np.deg2rad((south + north) / 2))
     side = 1000 * DEGREE * max(north - south, (east - west) * narrow) or 1000.0  # metres
-    sizes = sorted({_round(side / cells) for cells in SIDES})
+    return _named(sorted({_round(side / cells) for cells in SIDES}), geographic)
+
+
+def _named(sizes: list[float], geographic: bool) -> list[str]:
+    """As `solid grid --cell` takes them."""
+    if not geographic:
+        return [f"{size:g}" for size in sizes]
     return [f"{size / 1000:g}km" if size >= 1000 else f"{size:g}m" for size in sizes]
+
+
+def _apart(places: Places, geographic: bool) -> float | None:
+    """The usual distance from a sensor that stays to the next one, in metres or units; None for sensors that move."""
+    fixed = ~places.far & (places.count >= REPEAT)
+    if not places.repeated or not 4 <= fixed.sum() <= SENSORS:
+        return None
+    y, x = places.y[fixed], places.x[fixed]
+    if geographic:
+        y, x = 1000 * DEGREE * y, 1000 * DEGREE * x * np.cos(np.deg2rad(y.mean()))
+    distance = np.hypot(y[:, None] - y, x[:, None] - x)
+    np.fill_diagonal(distance, np.inf)
+    return float(np.median(distance.min(1)))
 
 
 def _round(size: float) -> float:
