@@ -117,3 +117,33 @@ def test_a_record_without_some_readings_keeps_its_frames():
     assert len(less) == len(store)
     assert len(less.of_split("test")) == 0
     assert (less.values == store.values[: len(less.values)]).all()
+
+
+def test_of_a_large_network_the_places_around_are_known(monkeypatch):
+    """Brute force: the readings of the nearest places within the window, and no others."""
+    store = record(density=0.5)
+    readings = store.of_split("train")[::7]
+    frame, cell, count = store.frames[readings], store.cells[readings], len(readings)
+    window = np.full(count, -5), np.full(count, 4)
+    whole = ask(store, frame, cell, *window, Hiding.nothing(count), "train", generator())
+    monkeypatch.setattr("solidfield.questions.record.PLACES", 6)
+    monkeypatch.setattr("solidfield.questions.record.ENOUGH", 1)
+    near = store.around(cell)
+    assert near is not None
+    few = ask(store, frame, cell, *window, Hiding.nothing(count), "train", generator())
+    for row in range(count):
+        there = set(store.places[near[row]].tolist())
+        expected = {
+            (int(f), int(c), float(v))
+            for f, c, v, k in zip(whole.frame[row], whole.cell[row], whole.values[row], whole.known[row], strict=True)
+            if k and int(c) in there
+        }
+        heard = {
+            (int(f), int(c), float(v))
+            for f, c, v, k in zip(few.frame[row], few.cell[row], few.values[row], few.known[row], strict=True)
+            if k
+        }
+        assert heard == expected
+        rows, columns = np.divmod(store.places, 5)
+        away = np.hypot(rows - cell[row] // 5, columns - cell[row] % 5)
+        assert away[near[row]].max() <= np.sort(away)[5] + 1e-9

@@ -96,11 +96,7 @@ def ask(
     """The readings that each question may know, those that it may not left out."""
     stretch = record.stretch[frame]
     begin, end = np.clip(frame + first, 0, len(record)), np.clip(frame + last + 1, 0, len(record))
-    begin, end = record.offsets[begin], record.offsets[np.maximum(begin, end)]
-    most = max(1, int((end - begin).max(initial=0)))
-    position = begin[:, None] + np.arange(most)
-    known = position < end[:, None]
-    position = np.minimum(position, max(len(record.cells) - 1, 0))
+    position, known = _readings_within(record, cell, begin, np.maximum(begin, end))
     frames = record.frames
     when = frames[position]  # (B, R)
     allowed = np.isin(record.split, MAY_KNOW[split])
@@ -145,3 +141,29 @@ def ask(
         torch.from_numpy(cell // per),
         torch.from_numpy(calendar[frame]).reshape(len(frame), depth),
     )
+
+
+def _readings_within(
+    record: Record,
+    cell: np.ndarray,  # (B,)
+    begin: np.ndarray,  # (B,) frames, the end left out
+    end: np.ndarray,  # (B,)
+) -> tuple[np.ndarray, np.ndarray]:  # (B, R) positions of readings, and which of them there are
+    """All readings of a window; of a large network those of the places around the target."""
+    near = record.around(cell)
+    if near is None:
+        start, stop = record.offsets[begin], record.offsets[end]
+        position = start[:, None] + np.arange(max(1, int((stop - start).max(initial=0))))
+        return np.minimum(position, max(len(record.cells) - 1, 0)), position < stop[:, None]
+    order, key = record.by_place
+    start, stop = (np.searchsorted(key, near * len(record) + when[:, None]) for when in (begin, end))  # (B, Q)
+    count = stop - start
+    total = count.sum(1)
+    rows = np.repeat(np.arange(len(cell)), total)
+    within = np.arange(total.sum()) - np.repeat(np.cumsum(count.ravel()) - count.ravel(), count.ravel())
+    column = np.arange(total.sum()) - np.repeat(np.cumsum(total) - total, total)
+    position = np.zeros((len(cell), max(1, int(total.max(initial=0)))), np.int64)
+    known = np.zeros(position.shape, bool)
+    position[rows, column] = order[np.repeat(start.ravel(), count.ravel()) + within]
+    known[rows, column] = True
+    return position, known

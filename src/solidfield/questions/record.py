@@ -12,15 +12,19 @@ stretch; frames of different stretches (trajectories of a simulation, months of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..errors import SolidError
 from ..grid import Grid
 
 SPLITS = ("train", "validation", "test")
+PLACES, ENOUGH = 64, 1024  # of a large network a question knows so many places at least, and about so many readings
+WINDOW = 37  # frames that those are counted over
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,31 @@ class Record:
         """The frames of the gaps, place after place, and where each place's begin."""
         place, frame = np.nonzero(self.gaps.T)
         return frame, np.searchsorted(place, np.arange(len(self.places) + 1))
+
+    @cached_property
+    def by_place(
+        self,
+    ) -> tuple[np.ndarray, np.ndarray]:  # (R,) positions, (R,) place * T + frame, ascending
+        """The readings place by place, in the order of time."""
+        key = self.place * len(self) + self.frames
+        order = np.argsort(key, kind="stable")
+        return order, key[order]
+
+    def around(self, cell: np.ndarray) -> np.ndarray | None:  # (B,) flat cells -> (B, Q) places
+        """The places nearest to each cell: as many as have enough readings of a window; None: all places have a say."""
+        per_place = WINDOW * len(self.cells) / max(len(self) * len(self.places), 1)
+        count = max(PLACES, math.ceil(ENOUGH / max(per_place, 1e-9)))
+        if len(self.places) <= count:
+            return None
+        width = self.grid.shape[1]
+        at = cell % self.grid.cells
+        _, near = self._tree.query(np.stack([at // width, at % width], 1), k=count)
+        return near
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        width = self.grid.shape[1]
+        return cKDTree(np.stack([self.places // width, self.places % width], 1))
 
     def __len__(self) -> int:  # frames
         return len(self.split)
