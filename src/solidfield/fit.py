@@ -274,7 +274,8 @@ def _for_pairs(
     """Options given that are of pairs alone: questions have no use for them."""
     calibration = holdout.calibration if isinstance(holdout, Holdout) else (holdout or {}).get("calibration")
     dynamic = covariates is not None and covariates.dynamic is not None
-    named = (("offset", offset), ("calibration", calibration), ("dynamic", dynamic))
+    history = covariates is not None and covariates.history not in (0, Covariates().history)
+    named = (("offset", offset), ("calibration", calibration), ("dynamic", dynamic), ("history", history))
     return [name for name, value in named if value]
 
 

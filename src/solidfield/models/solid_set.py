@@ -33,7 +33,8 @@ from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from .neighbours import NEAREST, nearest_readings
 from .set_encoder import SetEncoder
 
-KINDS = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+", "unread", "unread, outage", "ahead 1", "ahead 2-4", "ahead 5+")
+GAPS, UNREAD, AHEAD = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+"), ("unread", "unread, outage"), ("1", "2-4", "5+")
+KINDS = (*GAPS, *UNREAD, *(f"ahead {lead}" for lead in AHEAD), *(f"unread, ahead {lead}" for lead in AHEAD))
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
 LEVELS = (0.5, 0.9, 0.98)  # of central intervals that are made to hold their share
 EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
@@ -219,7 +220,7 @@ class SolidSet(nn.Module):
         nearest = lag.abs().amin(1)
         ahead = latest < 0
         by_gap = torch.bucketize(gap, torch.tensor([1, 6, 24]))
-        by_lead = 6 + torch.bucketize(-latest, torch.tensor([1, 4])).clamp(max=2)
+        by_lead = 6 + torch.bucketize(-latest, torch.tensor([1, 4])).clamp(max=2) + 3 * (gap == far)
         unread = torch.where(nearest > 0, 5, 4)
         return torch.where(ahead, by_lead, torch.where(gap < far, by_gap, unread))
 
