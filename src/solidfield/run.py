@@ -34,13 +34,7 @@ from .training.record import RunRecord
 if TYPE_CHECKING:
     from .report import Findings
 
-SET_OPTIONS = (
-    "members",
-    "seed",
-    "quantiles",
-    "keep_members",
-    "progress",
-)  # of drawing, that a model of sets has a use for
+SET_OPTIONS = ("members", "seed", "quantiles", "keep_members", "max_memory", "progress")  # of drawing, for sets
 
 
 def load(folder: str | Path) -> Run:
@@ -445,8 +439,6 @@ class Run(RunRecord):
         if isinstance(self.model, SolidSet):
             kept = self._drawing(options, dynamic)
             leads = [0] if lead == 0 else list(range(1, steps + 1))
-            shape = (len(leads), len(self.variables), *self.grid.shape)
-            check_memory(options.get("members", 100), len(rows), shape, options.get("max_memory", DRAWN))
             return set_maps(self, given, rows, times, leads, past_only=past_only, notes=notes, **kept)
         source, later = query(self, given, rows, lead, steps, dynamic)
         return predict(self, source, times[rows], steps=steps, later=later, notes=notes, **options)

@@ -47,7 +47,7 @@ def fill(
     filled = opened.fill(frames, members, seed, past_only, keep_members)
     replace(out, filled.to_csv(index=False).encode())
     if maps is not None:
-        save_maps(opened.reconstruct(frames, members, seed, past_only=past_only), maps)
+        save_maps(opened.reconstruct(frames, members, seed, past_only=past_only, keep_members=False), maps)
     gaps = int(filled["filled"].sum())
     if json:
         counts = {"given": len(filled) - gaps, "filled": gaps}

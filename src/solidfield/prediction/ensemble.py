@@ -249,6 +249,17 @@ def summarise(
     return Summary(members.mean(axis=0), std, at, members if keep_members else None)
 
 
+def join(parts: Sequence[Summary]) -> Summary:
+    """The summary of all queries from those of each."""
+    members = [part.members for part in parts if part.members is not None]
+    return Summary(
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.std for part in parts]),
+        {q: np.concatenate([part.quantiles[q] for part in parts]) for q in parts[0].quantiles},
+        np.concatenate(members, 1) if members else None,
+    )
+
+
 def _bytes_per_state(model: nn.Module, shape: Sequence[int]) -> int:
     """Rough peak of a forward pass per member: a dozen activations of the widest full-resolution layer."""
     widths = [layer.out_channels for layer in model.modules() if isinstance(layer, nn.Conv2d)]

@@ -23,7 +23,7 @@ from ..pairs.records import record_of
 from ..questions.record import Record
 from ..training.record import RunRecord
 from .answer import Scene, answer
-from .ensemble import summarise
+from .ensemble import DRAWN, Summary, check_memory, join, summarise
 from .maps import to_dataset
 from .predict import QUANTILES, provenance
 
@@ -50,6 +50,7 @@ def set_maps(
     until: int | None = None,  # row of the last frame that may be known on the way; None: each frame itself
     quantiles: Sequence[float] = QUANTILES,
     keep_members: bool = True,
+    max_memory: float = DRAWN,  # GiB
     notes: str = "",
     progress: Progress | None = None,
 ) -> xr.Dataset:
@@ -59,7 +60,8 @@ def set_maps(
     tick = np.round((frames.seconds - record.start) / record.step).astype(np.int64)
     inside = np.flatnonzero(np.tile(run.grid.inside.ravel(), len(run.variables)))
     size = (len(run.variables), *run.grid.shape)
-    drawn = np.full((members, len(rows), len(leads), int(np.prod(size))), np.nan, np.float32)
+    check_memory(members, len(rows) if keep_members else 1, (len(leads), *size), max_memory)
+    found = list[Summary]()
     for number, row in enumerate(rows):
         if tuple(leads) == (0,):
             after = 0 if past_only else plan["after"]
@@ -68,15 +70,17 @@ def set_maps(
             last = int(tick[row] if until is None else tick[until])
             _check_lead(run, int(tick[row]) + max(leads) - last)
             scene = Scene.course(int(tick[row]), leads, inside, plan["before"], last)
+        drawn = np.full((members, 1, len(leads), int(np.prod(size))), np.nan, np.float32)
         values = answer(run.model, record, scene, members, seed, int(tick[row]))
-        drawn[:, number, :, inside] = values.reshape(members, len(leads), -1).transpose(2, 0, 1)
+        drawn[:, 0, :, inside] = values.reshape(members, len(leads), -1).transpose(2, 0, 1)
+        physical = run.scaling.restore(torch.from_numpy(drawn.reshape(*drawn.shape[:3], *size))).numpy()
+        found.append(summarise(physical, quantiles, keep_members))
         if progress is not None:
             progress("drawing scenes", number + 1, len(rows))
-    physical = run.scaling.restore(torch.from_numpy(drawn.reshape(*drawn.shape[:3], *size))).numpy()
     lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
     attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
     return to_dataset(
-        summarise(physical, quantiles, keep_members),
+        join(found),
         run.grid,
         run.variables,
         run.units,
@@ -103,11 +107,10 @@ def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_on
         raise SolidError(f"{members} members do not show a 90 % interval; draw {FEWEST} or more")
     plan = run.info["data"]["plan"]
     record = standard_record(run, frames)
-    size = len(run.variables) * run.grid.cells
-    cells = np.unique(record.cells)
-    read = np.zeros((len(record), size), bool)
-    read[record.frames, record.cells] = True
-    frame, place = np.nonzero(~read[:, cells])
+    cells, column = np.unique(record.cells, return_inverse=True)
+    read = np.zeros((len(record), len(cells)), bool)
+    read[record.frames, column] = True
+    frame, place = np.nonzero(~read)
     cell = cells[place]
     drawn = np.empty((members, len(frame)), np.float32)
     for number, block in enumerate(np.unique(frame // TOGETHER)):
