@@ -53,7 +53,8 @@ def distance_label(low: float, high: float, unit: str) -> str:
     >>> distance_label(0.0, 0.0, "km"), distance_label(1.0, 2.5, "km")
     ('at the sensors', '1 to 2.5 km from a sensor')
     """
-    return "at the sensors" if high == 0 else f"{span(low, high, ' to ')} {unit} from a sensor"
+    unit = "" if unit == "1" else f" {unit}"  # coordinates without a unit
+    return "at the sensors" if high == 0 else f"{span(low, high, ' to ')}{unit} from a sensor"
 
 
 def span(low: float, high: float, between: str = "-") -> str:
