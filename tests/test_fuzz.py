@@ -70,12 +70,18 @@ def answered():
 
 
 field = st.one_of(st.sampled_from(TIMES), st.sampled_from(NUMBERS), st.sampled_from(JUNK), st.text(max_size=8))
+
+
+class Plain(list):
+    """A row that can be read."""
+
+
 plain = st.tuples(
     st.integers(0, 47).map(lambda h: f"2024-01-0{1 + h // 24}T{h % 24:02d}:00:00Z"),
     st.sampled_from(["22.5", "22.51"]),
     st.sampled_from(["88.3", "88.31"]),
     st.floats(-1e3, 1e3).map(lambda v: f"{v:.3f}"),
-).map(list)
+).map(Plain)
 
 
 @cases()
@@ -92,12 +98,8 @@ def test_every_line_of_a_table_is_read_or_refused(rows):
         blank = said - told["rows_read"] - told["rows_refused"]
         assert 0 <= blank <= sum(not line.replace(",", "").strip() for line in lines)
         assert int(frames["pm_count"].sum()) == told["rows_read"] - told["rows_outside"] - told["rows_outliers"]
-        assert told["rows_read"] >= sum(row in rows and _is_plain(row) for row in rows) - told["rows_outliers"]
+        assert told["rows_read"] >= sum(isinstance(row, Plain) for row in rows) - told["rows_outliers"]
         assert np.isfinite(frames["pm"].values[frames["pm_count"].values > 0]).all()
-
-
-def _is_plain(row: list[str]) -> bool:
-    return len(row) == 4 and row[0].startswith("2024-01-0") and row[0].endswith(":00:00Z") and "." in row[3]
 
 
 @cases()

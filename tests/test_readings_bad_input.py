@@ -144,3 +144,12 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         tracemalloc.stop()
         assert int(frames["pm_count"].sum()) == 2000 * repeats
     assert peaks[2] < 1.2 * peaks[1], peaks
+
+
+def test_empty_fields_beyond_the_header_are_nothing_wherever_lines_are_taken_apart(tmp_path):
+    """A stray quote makes the reader go line by line; a comma at the end of another line is still no field."""
+    lines = ["time,lat,lon,pm", "2024-01-01,1,2,3,", "2024-01-03,1,2,5", "2024-01-04,1,2,6,,", '2024-01-05,1,2,"']
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    frames = grid(tmp_path / "t.csv", cell="1km", every="1d")
+    assert (int(frames.attrs["rows_read"]), int(frames.attrs["rows_refused"])) == (3, 1)
+    assert frames["pm"].values[~np.isnan(frames["pm"].values)].tolist() == [3, 5, 6]

@@ -102,7 +102,10 @@ def to_dataset(
         "valid_time": (("init_time", "lead_time"), init_time[:, None] + lead_time[None, :], said["valid_time"]),
         y: (y, grid.y, about_y),
         x: (x, grid.x, about_x),
-        **{name: ("init_time", column) for name, column in (examples or {}).items()},
+        **{
+            name: ("init_time", column, {"long_name": f"{name.replace('_', ' ')} of the example"})
+            for name, column in (examples or {}).items()
+        },
     }
     if summary.members is not None:
         about_member = {"standard_name": "realization", "long_name": "member of the ensemble", "units": "1"}

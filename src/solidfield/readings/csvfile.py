@@ -192,7 +192,8 @@ class CsvSource:
                 faults.append((number, "", _show(content), TOO_MANY))
                 continue
             row.append(number)
-            fields.append(record + [""] * (len(self.headers) - len(record)))
+            missing = [""] * (len(self.headers) - len(record))
+            fields.append(record[: len(self.headers)] + missing)  # empty fields beyond the header are nothing
         table = np.array(fields, dtype=object).reshape(-1, max(1, len(self.headers)))
         data = {name: pd.Series(table[:, i]).replace(list(MISSING), np.nan) for name, i in wanted.items()}
         return Batch(np.array(row, dtype=np.int64), data, faults, self.decimal)

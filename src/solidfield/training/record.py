@@ -127,6 +127,7 @@ class RunRecord:
         sound = {
             "scaling": self.scaling.sound(count),
             "recipe": self.recipe is None or self.recipe.sound(count),
+            "leaks": isinstance(self.leaks, bool),
             "units": len(self.units) == count,
             "step": 0 <= self.step < np.inf,
             "leads": all(lead > -data.get("window", 1) for lead in data["leads"]),
