@@ -147,3 +147,56 @@ def test_of_a_large_network_the_places_around_are_known(monkeypatch):
         rows, columns = np.divmod(store.places, 5)
         away = np.hypot(rows - cell[row] // 5, columns - cell[row] % 5)
         assert away[near[row]].max() <= np.sort(away)[5] + 1e-9
+
+
+def stations(seed: int = 1) -> Record:
+    """Places that are read in four frames of five: what is missing is a gap."""
+    return dataclasses.replace(record(seed, density=0.8), stretch=np.zeros(40, np.int32))
+
+
+def test_gaps_as_they_were_hide_what_stations_missed_around_another_frame():
+    store = stations()
+    readings = store.of_split("train")[::11]
+    frame, cell, count = store.frames[readings], store.cells[readings], len(readings)
+    window, other = (np.full(count, -4), np.full(count, 4)), 9
+    whole = ask(store, frame, cell, *window, Hiding.nothing(count), "train", generator())
+    hiding = dataclasses.replace(Hiding.nothing(count), as_at=torch.full((count,), other))
+    few = ask(store, frame, cell, *window, hiding, "train", generator())
+    missed = {(int(t), int(store.places[p])) for t, p in zip(*np.nonzero(store.gaps), strict=True)}
+    assert missed
+    for row in range(count):
+        seen = whole.known[row]
+        expected = {
+            (int(f), int(c))
+            for f, c in zip(whole.frame[row][seen], whole.cell[row][seen], strict=True)
+            if (other + int(f), int(c)) not in missed
+        }
+        heard = few.known[row]
+        assert set(zip(few.frame[row][heard].tolist(), few.cell[row][heard].tolist(), strict=True)) == expected
+
+
+def test_gaps_are_of_training_frames_alone():
+    store = stations()
+    assert not store.gaps[store.split > 0].any()
+    read = np.zeros_like(store.gaps)
+    read[store.frames, store.place] = True
+    train = store.split == 0
+    assert (store.gaps[train] == ~read[train])[:, store.stations].all()
+
+
+def test_a_place_set_aside_is_never_taken_for_unread_in_training():
+    aside = np.zeros(GRID.shape, bool)
+    aside[1, 2] = True
+    store = dataclasses.replace(stations(), aside=aside)
+    plan = Plan(unread=1.0, as_was=0.5, outage=0.0)
+    own = {}
+    for split in ("train", "validation"):
+        lesson = draw(store, store.of_split(split), 400, plan, split, generator())
+        asked = lesson.questions
+        own[split] = (asked.known & (asked.cell == asked.asked_cell[:, None])).any(1)
+        at = torch.from_numpy(aside.ravel())[asked.asked_cell]
+        assert at.any()
+        if split == "train":
+            assert own[split][at].all()
+        assert not own[split][~at].any()
+    assert not own["validation"].any()

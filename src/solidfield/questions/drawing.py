@@ -39,7 +39,8 @@ class Plan:
     unread: float = 0.35  # of all: as if no sensor stood there
     outage: float = 0.15  # of the others: nobody was read around the target
     longest: int = 48  # frames of a gap
-    sparse: float = 0.1  # of all: a random share of the other cells is away
+    sparse: float = 0.1  # of all: a random share of the other cells is away,
+    sparse_unread: float = 1.0  # ... and of those about unread places
     as_was: float = 0.3  # of the others at stations: gaps as the record itself had them at another time
 
     @property
@@ -92,9 +93,10 @@ def _hiding(
     short = around.clamp(-plan.before // 2, max(plan.after // 2, 0))  # something must be left
     ever, never = torch.tensor([-(2**30), 2**30]), torch.tensor([1, 0])
     unread, out, was = rand() < plan.unread, rand() < plan.outage, rand() < plan.as_was
-    # An unread place is always asked about with other sensors away: else the network learns each training place by
+    # An unread place is asked about with other sensors away in training: else the network learns each training place by
     # the pattern of its neighbours, and never practises to be far from all of them.
-    thin = torch.where((rand() < plan.sparse) | unread, rand(), torch.zeros(count))
+    thinned = rand() < torch.where(unread, plan.sparse_unread, plan.sparse)
+    thin = torch.where(thinned, rand(), torch.zeros(count))
     as_at = _gaps_of(record, at, rand())
     known = torch.from_numpy(record.place_aside[at] & (split == "train"))  # never asked about as if it were unread
     unread, was = unread & ~known, was & ~unread & ~known & (as_at >= 0)

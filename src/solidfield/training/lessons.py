@@ -100,19 +100,19 @@ class QuestionTask(Task):
     def calibration(self) -> Iterator[Lesson]:
         """Held-out questions of every kind; unread places are those that training never took for unread."""
         for lesson in self.lessons(CALIBRATION, "calibration"):
-            yield lesson if self.record.aside is None else _where(lesson, self._fair(lesson))
+            yield lesson if self.record.aside is None else _where(lesson, self._read(lesson))
         readings = self.record.of_split(self._judges)
         readings = readings[self.record.place_aside[self.record.place[readings]]]
         for number in range(CALIBRATION // 4 // AT_ONCE if len(readings) else 0):
             generator = torch_generator(self.config.seed, "unread", number)
-            plan = replace(self.plan, unread=1.0, sparse=0.0)
+            plan = replace(self.plan, unread=1.0, sparse_unread=0.0)  # the network as it is
             yield draw(self.record, readings, AT_ONCE, plan, "validation", generator)
 
-    def _fair(self, lesson: Lesson) -> Tensor:  # (B,) bool
-        """Questions whose place is not both unread there and known from training."""
+    @staticmethod
+    def _read(lesson: Lesson) -> Tensor:  # (B,) bool
+        """Questions about places that are read; unread ones have questions of their own."""
         asked = lesson.questions
-        own = (asked.known & (asked.cell == asked.asked_cell[:, None])).any(1)
-        return own | torch.from_numpy(self.record.aside.ravel())[asked.asked_cell]  # type: ignore[union-attr]
+        return (asked.known & (asked.cell == asked.asked_cell[:, None])).any(1)
 
     def total_crps(self, model: SolidSet, rank: int, processes: int, device: torch.device | str) -> float:
         lessons = list(self.lessons(self.held_out, "validation"))[rank::processes]
