@@ -37,6 +37,7 @@ def address(maps):
 def opened(browser, address, wait=DRAWN, **options):
     """A page that has drawn its first map; what it asked for, and what went wrong in it, stand in its lists."""
     page = browser.new_context(viewport={"width": 1280, "height": 860}, accept_downloads=True, **options).new_page()
+    page.set_default_timeout(120_000)  # of a machine with much else to do
     page.asked, page.faults = [], []
     page.on("request", lambda request: page.asked.append(request.url))
     page.on("pageerror", lambda error: page.faults.append(str(error)))
