@@ -24,6 +24,7 @@ from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.prediction.ensemble import rollout
 from solidfield.run import load
+from solidfield.theory.covariance import Covariance
 from solidfield.theory.spacetime import SpaceTime
 from solidfield.theory.trajectory_copula import Latents, TrajectoryCopula
 from solidfield.training.augment import roll, thin
@@ -343,3 +344,12 @@ def test_scenes_of_the_bench_are_those_of_its_store_and_its_posterior_covers_the
             np.testing.assert_array_equal(record.cells[rows], np.flatnonzero(seen))
             np.testing.assert_array_equal(record.values[rows], judge.readings[n, back].ravel()[seen])
             assert record.split[at] == 2
+
+
+def test_kriging_tells_leads_of_both_signs_apart():
+    kernel, cross = torch.eye(4).double(), torch.stack([torch.full((4, 4), value).double() for value in (2.0, 3.0)])
+    covariance = Covariance(kernel, cross, torch.tensor([-1.0, 1.0]))
+    assert covariance.at(0) is kernel
+    assert covariance.at(-1).max() == 2
+    assert covariance.at(1).max() == 3
+    assert torch.equal(covariance.at(-0.5), (kernel + 2) / 2)

@@ -43,17 +43,19 @@ class Covariance:
 
     kernel: Tensor  # (Hp, Wp) float64, C
     cross: Tensor  # (L, Hp, Wp) float64, X for each lead
-    leads: Tensor  # (L,) float64, ascending, all > 0
+    leads: Tensor  # (L,) float64, ascending, none 0
 
     def at(self, lead: float) -> Tensor:  # (Hp, Wp)
         """X at any lead up to the longest fitted: linear between them, which keeps it valid; C at lead 0."""
-        leads, tables = [0.0, *self.leads.tolist()], [self.kernel, *self.cross]
-        for i, (low, high) in enumerate(pairwise(leads)):
-            if low <= lead <= high:
-                return torch.lerp(tables[i], tables[i + 1], (lead - low) / (high - low))
         if lead == 0:
             return self.kernel
-        raise SolidError(f"kriging was fitted for leads up to {leads[-1]:g}, asked for {lead:g}; fit it on such pairs")
+        known = [(0.0, self.kernel), *zip(self.leads.tolist(), self.cross, strict=True)]
+        known.sort(key=lambda entry: entry[0])  # leads before the source are negative
+        for (low, before), (high, after) in pairwise(known):
+            if low <= lead <= high:
+                return torch.lerp(before, after, (lead - low) / (high - low))
+        last = known[-1][0]
+        raise SolidError(f"kriging was fitted for leads up to {last:g}, asked for {lead:g}; fit it on such pairs")
 
 
 def torus(grid: Grid) -> tuple[int, int]:
