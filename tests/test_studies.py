@@ -134,14 +134,13 @@ def test_ablations_overlap_and_patterns_keep_counts():
 
 
 def test_tables_compare_cells_that_train_equally_long():
-    """A cell that takes a learning rate over has what the pilots of one that chooses leave; a density is a table, and
-    so is a window."""
+    """A cell that takes a learning rate over has what the pilots of one that chooses leave; a density is a table."""
     left = defaultdict(set)
     for study in STUDIES:
         for cell in cells(study, LAPTOP):
             if cell.minutes is not None:
                 pilots = len(cell.rates) if len(cell.rates) > 1 else 0
-                table = (study, cell.scenario.amount if study == "forecasting" else None, cell.window)
+                table = (study, cell.scenario.amount if study == "forecasting" else None)
                 left[table].add(round(cell.minutes * (1 - PILOT * pilots), 2))
     assert all(len(minutes) == 1 for minutes in left.values()), left
 
