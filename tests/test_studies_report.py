@@ -75,6 +75,9 @@ def invented(cell, crps, coverage=0.9, gain=0.01):
         ]
         result["leads_anew"] = [lead | {"spread": 0.05 * n} for n, lead in enumerate(result["leads"], 1)]
         result["memory"] = 0.25
+    if cell.window > 1:
+        mean = {"steps": [1, 4], "crps": estimate, "coverage": {"mean": 0.89}, "spread_skill": {"mean": 1.0}}
+        result |= {"leads_rolled": result["leads"], "means": [mean], "rollout_over_direct_seconds": 12.3}
     return result
 
 
@@ -267,6 +270,16 @@ def test_the_papers_numbers_are_quoted_in_standard_deviations(full):
     assert paper.best_rival(1) == ("infty-diff", 0.7276)
     row = next(line for line in forecasting.table(full).splitlines() if line.startswith("| solid |"))
     assert row.split(" | ")[-2:] == [f"{0.0968 / paper.STD:.3f}", "1.00 |"]
+
+
+def test_direct_laws_stand_beside_the_rollouts(full):
+    rows = uncertainty.direct(full).splitlines()[2:]
+    assert len(rows) == LAPTOP.rollout + 1  # and the mean over four steps
+    assert rows[0].split(" | ")[1:3] == ["0.500", "0.900"]
+    assert rows[0].split(" | ")[6] == "0.120"  # the rollout of `solid` from one frame
+    assert rows[-1].startswith("| mean, 0.4 to 1.6 | 0.500 | 0.890")
+    assert f"x {0.5 / 0.12:.2f}, " in uncertainty.direct_words(full)
+    assert "1 / 12 of the CPU time" in uncertainty.direct_words(full)
 
 
 def test_every_study_has_cells_that_no_other_has():
