@@ -90,6 +90,7 @@ def set_maps(
         lead_time,
         None,
         attributes,
+        frames.values[rows],
     )
 
 
