@@ -131,6 +131,11 @@ def test_values_of_no_other_split_reach_training(tmp_path):
     assert not np.array_equal(record.values, other.values)
 
 
+def test_more_members_than_fit_are_refused_at_once(run):
+    with pytest.raises(SolidError, match="GiB"):
+        run.fill(readings(), members=10**9)
+
+
 def test_what_a_model_cannot_do_is_said(run, tmp_path):
     with pytest.raises(SolidError, match="learned leads up to 6, not 7"):
         run.forecast(readings(), members=2, steps=7, at="last")

@@ -113,6 +113,7 @@ def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_on
     read[record.frames, column] = True
     frame, place = np.nonzero(~read)
     cell = cells[place]
+    check_memory(members, 1, (len(frame),), DRAWN)
     drawn = np.empty((members, len(frame)), np.float32)
     for number, block in enumerate(np.unique(frame // TOGETHER)):
         mine = np.flatnonzero(frame // TOGETHER == block)
