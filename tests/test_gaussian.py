@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from solidfield.errors import SolidError
 from solidfield.keys import torch_generator
-from solidfield.theory.gaussian import Given, between, unrolled
+from solidfield.theory.gaussian import Given, between, root_of, unrolled
 
 N, M = 7, 5
 
@@ -61,3 +62,18 @@ def test_covariances_between_cells_are_the_kernel_at_their_step(torus):
         for q in range(12):
             expected = kernel[:, (q // 4 - p // 4) % torus[0], (q % 4 - p % 4) % torus[1]]
             assert (found[:, p, q] == expected).all()
+
+
+def test_what_is_positive_definite_is_factored_as_it_is_and_what_is_not_nearly_so():
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(3, 6, 6, dtype=torch.float64, generator=generator)
+    good = a @ a.mT + 0.1 * torch.eye(6, dtype=torch.float64)
+    assert torch.equal(root_of(good), torch.linalg.cholesky(good))
+    values, vectors = torch.linalg.eigh(good)
+    values[1, 0] = -1e-4  # one matrix of three is not quite a covariance
+    bad = vectors @ torch.diag_embed(values) @ vectors.mT
+    root = root_of(bad)
+    assert torch.equal(root[0], torch.linalg.cholesky(bad[0]))
+    assert torch.allclose(root[1] @ root[1].mT, bad[1], atol=2e-2 * float(bad[1].diagonal().mean()))
+    with pytest.raises(SolidError, match="not finite"):
+        root_of(torch.full((2, 2), torch.nan))

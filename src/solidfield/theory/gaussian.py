@@ -20,6 +20,27 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ..errors import SolidError
+
+FIRST = 1e-6  # of the variance: what is added first where a matrix cannot be factored
+
+
+def root_of(k: Tensor) -> Tensor:  # (..., n, n)
+    """The Cholesky factor L of K.
+
+    A covariance that is wrapped around a periodic axis, or rounded, need not be positive definite: then that of K with
+    as little on its diagonal as it takes. What is positive definite is factored as it is.
+    """
+    factor, failed = torch.linalg.cholesky_ex(k)
+    more = FIRST * k.diagonal(dim1=-2, dim2=-1).mean(-1)  # (...)
+    while bool((failed > 0).any()):
+        if not bool(torch.isfinite(k).all()):
+            raise SolidError("a covariance has entries that are not finite; the fit it comes from has failed")
+        repaired = k + torch.diag_embed((more * (failed > 0))[..., None].expand(k.shape[:-1]))
+        factor, failed = torch.linalg.cholesky_ex(repaired)
+        k, more = repaired, 10 * more
+    return factor
+
 
 @dataclass(frozen=True)
 class Given:
@@ -41,7 +62,7 @@ class Given:
             k = among.double() * (valid[..., None] & valid[..., None, :])
             k.diagonal(dim1=-2, dim2=-1).add_((~valid).double())
         k.diagonal(dim1=-2, dim2=-1).add_(error)
-        return cls(torch.linalg.cholesky(k), valid)
+        return cls(root_of(k), valid)
 
     @cached_property
     def whitener(self) -> Tensor:  # (..., n, n) W

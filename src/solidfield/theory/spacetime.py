@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from ..grid import Grid
+from .gaussian import root_of
 
 TABLE = 2**24  # entries of a table of covariances, 64 MB; beyond, covariances are computed as they are needed
 TINY = 1e-3  # of a length or a duration: keeps gradients finite at zero
@@ -168,7 +169,7 @@ def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
     both = valid[:, :, None] & valid[:, None, :]
     k = covariance.between(known.offset) * both
     extra = torch.where(valid, model.nugget + known.errors, 1.0)  # padding: unit rows without effect
-    factor = torch.linalg.cholesky(k + torch.diag_embed(extra))
+    factor = root_of(k + torch.diag_embed(extra))
     c = covariance(known.offset) * valid
     weight = torch.cholesky_solve(c[..., None], factor)[..., 0]
     mean = (weight * known.values).sum(1)

@@ -26,6 +26,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from ..noise import Noise
+from .gaussian import root_of
 from .spacetime import SpaceTime
 
 DENSE = 1200  # values up to which their covariance is factored as it is
@@ -82,10 +83,10 @@ def _dense(
     k = model(known[None] - known[:, None]).double()
     k.diagonal().add_(errors.double() + float(model.nugget))
     cross = model(known[None] - asked[:, None]).double()
-    half = torch.linalg.solve_triangular(torch.linalg.cholesky(k), cross.T, upper=False) if len(known) else cross.T
+    half = torch.linalg.solve_triangular(root_of(k), cross.T, upper=False) if len(known) else cross.T
     covariance = model(asked[None] - asked[:, None]).double() - half.T @ half
     covariance.diagonal().add_(JITTER * float(model.variance))
-    root = torch.linalg.cholesky(covariance)
+    root = root_of(covariance)
     return (white.double() @ root.T).float(), covariance.diagonal().sqrt().float()
 
 
@@ -112,7 +113,7 @@ def _given_nearest(
     there = sites[near]  # (B, m, 3)
     k = model.between(there) + torch.diag_embed(extra[near] + JITTER * model.variance)
     c = model(there - asked[:, None])
-    weight = torch.cholesky_solve(c[..., None], torch.linalg.cholesky(k))[..., 0]
+    weight = torch.cholesky_solve(c[..., None], root_of(k))[..., 0]
     return near, weight, (model.variance - (weight * c).sum(1)).clamp_min(JITTER * float(model.variance))
 
 

@@ -23,7 +23,7 @@ from ..fields import Source
 from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
-from .gaussian import Given
+from .gaussian import Given, root_of
 from .spacetime import CovarianceTable, SpaceTime
 
 SUBSET = 96  # latents whose likelihood is computed at a time
@@ -69,7 +69,7 @@ class TrajectoryCopula(nn.Module):
         whole = self.covariance(both[None] - both[:, None]).double()
         count = len(latents.known)
         among = whole[:count, :count] + self._error.double() * torch.eye(count, dtype=torch.double)
-        half = torch.linalg.solve_triangular(torch.linalg.cholesky(among), whole[:count, count:], upper=False)
+        half = torch.linalg.solve_triangular(root_of(among), whole[:count, count:], upper=False)
         left = whole[count:, count:] - half.T @ half
         left = left + (self.covariance.nugget + JITTER).double() * torch.eye(len(left), dtype=torch.double)
         scale = left.diagonal().sqrt()
@@ -99,7 +99,7 @@ class TrajectoryCopula(nn.Module):
         return history
 
     def _surprise(self, latents: Latents, scale: Tensor) -> Tensor:
-        factor = torch.linalg.cholesky(self.correlation(latents))
+        factor = root_of(self.correlation(latents))
         white = torch.linalg.solve_triangular(factor, (latents.z / scale).double()[:, None], upper=False)
         return (0.5 * white.square().sum() + factor.diagonal().log().sum()) / len(latents.z)
 
