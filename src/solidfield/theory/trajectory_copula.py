@@ -91,8 +91,9 @@ class TrajectoryCopula(nn.Module):
             loss = torch.stack([self._surprise(_subset(usable[row], generator), scale) for row in rows]).mean()
             optimiser.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
-            optimiser.step()
+            steepness = nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+            if bool(steepness.isfinite()):  # a subset that can hardly be factored teaches nothing
+                optimiser.step()
             history.append(loss.item())
         self.requires_grad_(False)
         self.boxes = {}
