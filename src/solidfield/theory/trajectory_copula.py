@@ -72,7 +72,7 @@ class TrajectoryCopula(nn.Module):
         half = torch.linalg.solve_triangular(root_of(among), whole[:count, count:], upper=False)
         left = whole[count:, count:] - half.T @ half
         left = left + (self.covariance.nugget + JITTER).double() * torch.eye(len(left), dtype=torch.double)
-        scale = left.diagonal().sqrt()
+        scale = left.diagonal().clamp_min(JITTER).sqrt()  # around a periodic axis more may be explained than there is
         return left / (scale[:, None] * scale)
 
     def fit(self, examples: Sequence[Latents], steps: int = STEPS, seed: int = 0) -> list[float]:
