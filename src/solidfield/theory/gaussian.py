@@ -32,7 +32,9 @@ def root_of(k: Tensor) -> Tensor:  # (..., n, n)
     as little on its diagonal as it takes. What is positive definite is factored as it is.
     """
     factor, failed = torch.linalg.cholesky_ex(k)
-    more = FIRST * k.diagonal(dim1=-2, dim2=-1).mean(-1)  # (...)
+    if not bool((failed > 0).any()):
+        return factor
+    more = FIRST * k.diagonal(dim1=-2, dim2=-1).abs().amax(-1)  # (...)
     while bool((failed > 0).any()):
         if not bool(torch.isfinite(k).all()):
             raise SolidError("a covariance has entries that are not finite; the fit it comes from has failed")

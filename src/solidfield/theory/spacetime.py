@@ -4,7 +4,8 @@
 
 for a displacement h and a time u: a level that stays, and components of their own reach, duration and drift, so that
 space and time need not separate and what the wind carries is where the wind has carried it. Each factor is positive
-definite, so the sum is. A reading has an error of its own besides: nugget + its own variance.
+definite, so the sum is. Around a periodic axis h is the chord, (L / pi) sin(pi h / L): the length of the way around
+would not leave it positive definite. A reading has an error of its own besides: nugget + its own variance.
 
 The law of a value given the k readings that the covariance finds nearest is Gaussian,
 
@@ -93,7 +94,7 @@ class SpaceTime(nn.Module):
             step = offset[..., 1 + axis : 2 + axis] - frames * self.drift[:, axis]
             if self.grid.periodic[axis]:
                 length = self.grid.shape[axis]
-                step = torch.remainder(step + length / 2, length) - length / 2
+                step = (math.pi / length * step).sin() * length / math.pi
             moved.append(step * size[axis])
         distance = (moved[0].square() + moved[1].square() + (TINY * self.reach.exp()).square()).sqrt()
         q, p = 2 * self.bend.sigmoid()
