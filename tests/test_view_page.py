@@ -57,6 +57,18 @@ def saved(page, button):
     ]
 
 
+LESS = "() => document.querySelector('#imagine-words').innerText.includes('(50 % less)')"
+
+
+def until(page, happened) -> None:
+    """Wait, two minutes at most, for something that no selector tells."""
+    for _ in range(1200):
+        if happened():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("it did not happen")
+
+
 def test_the_map_that_is_shown_is_the_map_of_the_file(browser, address, maps):
     page = opened(browser, f"{address}#l=q:0.9&n=1&t=2")
     rows = saved(page, "#save-csv")
@@ -110,7 +122,8 @@ def test_a_click_a_drag_and_keys_ask_and_a_link_brings_the_view_back(browser, ad
     page.wait_for_selector("#chart[data-asked=area]")
     page.click("#layer-a label:has-text('Chance')")
     page.locator("#time").press("ArrowRight")
-    page.wait_for_timeout(400)
+    until(page, lambda: "t=1" in page.url)
+    page.wait_for_timeout(1500)  # what is shown follows the link
     words, before = page.inner_text("#ask-words"), saved(page, "#save-csv")
     again = opened(browser, page.url, "#chart[data-asked=area]")
     assert again.inner_text("#ask-words") == words
@@ -142,12 +155,14 @@ def test_an_imagined_sensor_is_placed_dragged_and_shown_beside(browser, maps):
         page.click("#imagine-place")
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         page.wait_for_selector("#map-b:not([hidden])")
-        assert "(50 % less)" in page.inner_text("#imagine-words")
+        page.wait_for_function(LESS)
         page.fill("#imagine-value", "77")
         page.press("#imagine-value", "Enter")
-        page.wait_for_timeout(500)
+        until(page, lambda: len(asked) == 2)
+        page.wait_for_function(LESS)
+        page.wait_for_timeout(1500)  # the link follows
         again = opened(browser, page.url, "#map-b:not([hidden])")
-        assert "(50 % less)" in again.inner_text("#imagine-words")
+        again.wait_for_function(LESS)
         page.click("#imagine-clear")
         page.wait_for_selector("#map-b", state="hidden")
         assert len(asked) == 3
@@ -159,9 +174,8 @@ def test_the_page_asks_its_own_server_alone(browser, address):
     page = opened(browser, f"{address}#l=member:0&b=std&p=22.52,88.33", ASKED)
     page.click("#layer-a button")  # flicker
     page.click("#play")
-    page.wait_for_timeout(700)
     own = urlsplit(address).netloc
-    assert len(page.asked) > 10
+    until(page, lambda: len(page.asked) > 10)
     assert {urlsplit(url).netloc for url in page.asked if not url.startswith("data:")} == {own}
 
 
