@@ -92,14 +92,14 @@ def _hiding(
     around = torch.stack([-(length * part).floor(), (length * (1 - part)).floor()], 1).long()
     short = around.clamp(-plan.before // 2, max(plan.after // 2, 0))  # something must be left
     ever, never = torch.tensor([-(2**30), 2**30]), torch.tensor([1, 0])
-    unread, out, was = rand() < plan.unread, rand() < plan.outage, rand() < plan.as_was
+    known = torch.from_numpy(record.place_aside[at] & (split == "train"))  # never asked about as if it were unread
+    unread, out, was = (rand() < plan.unread) & ~known, rand() < plan.outage, rand() < plan.as_was
     # An unread place is asked about with other sensors away in training: else the network learns each training place by
     # the pattern of its neighbours, and never practises to be far from all of them.
     thinned = rand() < torch.where(unread, plan.sparse_unread, plan.sparse)
     thin = torch.where(thinned, rand(), torch.zeros(count))
     as_at = _gaps_of(record, at, rand())
-    known = torch.from_numpy(record.place_aside[at] & (split == "train"))  # never asked about as if it were unread
-    unread, was = unread & ~known, was & ~unread & ~known & (as_at >= 0)
+    was = was & ~unread & ~known & (as_at >= 0)
     own = torch.where(known[:, None], short, torch.where(was[:, None], 0, around))
     return Hiding(
         torch.where(unread[:, None], ever, own),
