@@ -15,7 +15,7 @@ def gaussian_model(nearest: int = 200) -> SolidSet:
     torch.manual_seed(0)
     model = SolidSet(GRID, 1, (1.0, 1.0), 12, nearest=nearest, law_options={"components": 1})
     truth = covariance()
-    model.priors[0] = truth
+    model.prior = truth
     last = model.law.head[-1]
     with torch.no_grad():
         last.weight.zero_()

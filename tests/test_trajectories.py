@@ -13,13 +13,14 @@ from test_spacetime import GRID, covariance
 
 
 def scene() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    asked = torch.cartesian_prod(torch.arange(2, 4), torch.arange(1, 5), torch.arange(2, 5))
-    known = torch.tensor([[0, 1, 1], [1, 3, 3], [2, 5, 6], [1, 0, 4]])
+    asked = torch.cartesian_prod(torch.arange(2, 4), torch.arange(1, 5), torch.arange(2, 5), torch.zeros(1).long())
+    known = torch.tensor([[0, 1, 1, 0], [1, 3, 3, 0], [2, 5, 6, 0], [1, 0, 4, 0]])
     return asked, known, torch.tensor([0.0, 0.1, 0.0, 0.3])
 
 
 def expected(asked: torch.Tensor, known: torch.Tensor, errors: torch.Tensor) -> np.ndarray:
     model = covariance()
+    asked, known = asked[:, :3], known[:, :3]
     k = model(known[None] - known[:, None]).double() + torch.diag(errors.double() + float(model.nugget))
     cross = model(known[None] - asked[:, None]).double()
     left = model(asked[None] - asked[:, None]).double() - cross @ torch.linalg.solve(k, cross.T)
@@ -52,8 +53,8 @@ def test_a_covariance_that_reaches_far_beyond_the_map_leaves_marginals_as_they_a
     with torch.no_grad():
         model.reach += 3.0
         model.drift += 0.5
-    asked = torch.cartesian_prod(torch.tensor([5]), torch.arange(48), torch.arange(48))
-    known = torch.tensor([[5, 3, 4], [4, 30, 40], [3, 20, 20], [5, 45, 2]])
+    asked = torch.cartesian_prod(torch.tensor([5]), torch.arange(48), torch.arange(48), torch.tensor([0]))
+    known = torch.tensor([[5, 3, 4, 0], [4, 30, 40, 0], [3, 20, 20, 0], [5, 45, 2, 0]])
     assert len(asked) > trajectories.DENSE
     z = joint_latents(model, asked, known, torch.zeros(4), MemberNoise(0, [0], range(1500)))
     assert z.std(0).sub(1).abs().max() < 0.1  # five standard errors
@@ -62,7 +63,7 @@ def test_a_covariance_that_reaches_far_beyond_the_map_leaves_marginals_as_they_a
 
 def test_without_readings_the_field_is_drawn_as_it_is():
     asked = scene()[0]
-    nothing = torch.zeros(0, 3, dtype=torch.long)
+    nothing = torch.zeros(0, 4, dtype=torch.long)
     z = joint_latents(covariance(), asked, nothing, torch.zeros(0), MemberNoise(1, [0], range(3000))).numpy()
     np.testing.assert_allclose(z.T @ z / 3000, expected(asked, nothing, torch.zeros(0)), atol=0.11)
     assert GRID.shape == (6, 7)

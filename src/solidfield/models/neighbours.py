@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..questions.asking import Questions
-from ..theory.spacetime import Covariance, Known
+from ..theory.spacetime import Covariance, Known, linked
 
 NEAREST = 32  # readings of a law
 
@@ -21,16 +21,25 @@ def offsets(questions: Questions, shape: tuple[int, int]) -> Tensor:  # (B, R, 3
 
 @torch.no_grad()
 def nearest_readings(covariance: Covariance, questions: Questions, shape: tuple[int, int], count: int) -> Known:
-    """The readings of the target's own variable with the largest covariance with it."""
+    """The readings with the largest covariance with the target: of its own variable, and half as many of each other."""
     offset = offsets(questions, shape)
-    mine = questions.known & (questions.channel == questions.asked_channel[:, None])
-    score = torch.where(mine, covariance(offset), -torch.inf)
-    best = score.topk(min(count, score.shape[1]), dim=1)
-    valid = best.values > -torch.inf
-    rows = best.indices
+    asked, channels = questions.asked_channel, covariance.channels
+    several = channels > 1
+    own = linked(asked, asked, channels)[:, None].expand_as(questions.channel) if several else None
+    score = covariance(offset, own)
+    order = (questions.channel - asked[:, None]) % channels  # 0: the target's own
+    rows, valid = [], []
+    for other in range(channels):
+        most = min(count if other == 0 else count // 2, score.shape[1])
+        best = torch.where(questions.known & (order == other), score, -torch.inf).topk(most, dim=1)
+        rows.append(best.indices)
+        valid.append(best.values > -torch.inf)
+    row, there = torch.cat(rows, 1), torch.cat(valid, 1)
     return Known(
-        torch.where(valid, questions.values.gather(1, rows), 0.0),
-        torch.where(valid, questions.errors.gather(1, rows).square(), 0.0),
-        torch.where(valid[..., None], offset.gather(1, rows[..., None].expand(-1, -1, 3)), 0),
-        valid,
+        torch.where(there, questions.values.gather(1, row), 0.0),
+        torch.where(there, questions.errors.gather(1, row).square(), 0.0),
+        torch.where(there[..., None], offset.gather(1, row[..., None].expand(-1, -1, 3)), 0),
+        there,
+        questions.channel.gather(1, row) if several else None,
+        asked if several else None,
     )

@@ -46,10 +46,13 @@ class Layer(nn.Module):
 class SetEncoder(nn.Module):
     """Features of targets from their nearest readings."""
 
-    def __init__(self, features: int = 48, layers: int = 2, heads: int = 4, calendar: int = 0, static: int = 0):
+    def __init__(
+        self, features: int = 48, layers: int = 2, heads: int = 4, calendar: int = 0, static: int = 0, channels: int = 1
+    ):
         super().__init__()
-        self.reading = _embed(TOKEN + static, features)
-        self.target = _embed(TARGET + calendar + static, features)
+        self.named = channels if channels > 1 else 0  # of several variables a token says which it is
+        self.reading = _embed(TOKEN + static + self.named, features)
+        self.target = _embed(TARGET + calendar + static + self.named, features)
         self.layers = nn.ModuleList(Layer(features, heads) for _ in range(layers))
         self.last = nn.LayerNorm(features)
 
@@ -58,7 +61,7 @@ class SetEncoder(nn.Module):
         known: Known,
         law: Laws,
         lengths: Tensor,  # (3,) typical steps between readings: frames, rows, columns
-        variance: Tensor,  # () of the field under the prior
+        variance: Tensor,  # (B, 1) of the field under the prior
         calendar: Tensor,  # (B, D)
         static: Tensor,  # (B, S) fields at the target
         static_known: Tensor,  # (B, k, S) fields at the readings, relative to the target's
@@ -68,6 +71,12 @@ class SetEncoder(nn.Module):
         frames, away = step[..., 0], step[..., 1:].norm(dim=-1)
         toward = step[..., 1:] * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
         apart = (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
+        which, whose = known.values.new_zeros(*valid.shape, 0), law.mean.new_zeros(len(valid), 0)
+        if self.named and known.channel is not None and known.asked is not None:
+            which, whose = (F.one_hot(c, self.named).to(apart.dtype) for c in (known.channel, known.asked))
+            apart = torch.where(
+                known.channel == known.asked[:, None], apart, 0.0
+            )  # of another variable it says nothing
         token = torch.stack(
             [
                 known.values,
@@ -84,10 +93,10 @@ class SetEncoder(nn.Module):
             ],
             -1,
         )
-        token = self.reading(torch.cat([token, static_known], -1) * valid[..., None])
+        token = self.reading(torch.cat([token, static_known, which], -1) * valid[..., None])
         when = torch.where(valid, frames.abs(), 24.0).amin(1).clamp(max=24)
         about = torch.stack([law.mean, law.std.log(), valid.float().mean(1), when.log1p()], -1)
-        target = self.target(torch.cat([about, calendar, static], -1))
+        target = self.target(torch.cat([about, calendar, static, whose], -1))
         x = torch.cat([target[:, None], token], 1)
         seen = F.pad(valid, (1, 0), value=True)[:, None, None]
         for place, layer in enumerate(self.layers):

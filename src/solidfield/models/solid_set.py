@@ -70,23 +70,22 @@ class SolidSet(nn.Module):
     ):
         super().__init__()
         self.grid, self.frames, self.nearest = grid, frames, nearest
-        priors = [SpaceTime(grid, lengths).requires_grad_(False) for _ in range(channels)]
-        self.priors = nn.ModuleList(priors)
+        self.prior = SpaceTime(grid, lengths, channels=channels).requires_grad_(False)
         self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
         self.static: Tensor
-        self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static))
+        self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static), channels=channels)
         self.law = LAWS[law](features, channels, **(law_options or {}))
         self.register_buffer("steps", torch.ones(3))
         self.steps: Tensor  # typical steps between readings: frames, rows, columns
-        self.register_buffer("stretch", torch.ones(len(KINDS), len(LEVELS)))
+        self.register_buffer("stretch", torch.ones(channels, len(KINDS), len(LEVELS)))
         self.stretch: Tensor
-        self.register_buffer("prior_stretch", torch.ones(len(KINDS), len(LEVELS)))
+        self.register_buffer("prior_stretch", torch.ones(channels, len(KINDS), len(LEVELS)))
         self.prior_stretch: Tensor  # of the Gaussian laws of the prior alone: a fair rival is calibrated, too
         self.register_buffer("ends", torch.tensor([[-1e6, 1.0, 1e6, 1.0]]).repeat(channels, 1))
         self.ends: Tensor  # (C, 4): the smallest training reading and the length of the tail there; the largest, too
         self.register_buffer("units", torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(channels, 1))
         self.units: Tensor  # (C, 4): transform, mean and std of transformed readings, std of the readings themselves
-        self.look: list[Covariance] = []
+        self.look: Covariance | None = None
 
     def in_units(
         self,
@@ -115,11 +114,6 @@ class SolidSet(nn.Module):
         steep = torch.where(transform == 1, raised.exp(), torch.where(transform == 2, 2 * raised, 1.0))
         return (steep * std / physical).clamp(1 / STEEPEST, STEEPEST)
 
-    @property
-    def prior(self) -> list[SpaceTime]:  # (C,)
-        """The covariance of each variable."""
-        return [prior for prior in self.priors if isinstance(prior, SpaceTime)]
-
     def objectives(self) -> list[Objective]:
         return [Objective("loss", self.loss, [p for p in self.parameters() if p.requires_grad])]
 
@@ -130,38 +124,26 @@ class SolidSet(nn.Module):
         return self.name
 
     def prepare(self, lessons: Callable[[int], Lesson], spacing: tuple[float, float], steps: int = STEPS) -> None:
-        """Fit the prior of every variable to training questions; `spacing`: rows and columns between sensors."""
+        """Fit the prior to training questions; `spacing`: rows and columns between sensors."""
         self.steps.copy_(torch.tensor([1.0, *spacing]))
-        for channel, prior in enumerate(self.prior):
 
-            def batch(step: int, look: Covariance, channel: int = channel) -> tuple[Known, Tensor]:
-                lesson = lessons(step)
-                known = nearest_readings(look, lesson.questions, self.grid.shape, self.nearest)
-                mine = lesson.questions.asked_channel == channel
-                return Known(*(part[mine] for part in vars(known).values())), lesson.values[mine]
+        def batch(step: int, look: Covariance) -> tuple[Known, Tensor]:
+            lesson = lessons(step)
+            return nearest_readings(look, lesson.questions, self.grid.shape, self.nearest), lesson.values
 
-            prior.fit(batch, self.frames, steps)
-        self.look = []
+        self.prior.fit(batch, self.frames, steps)
+        self.look = None
 
     def laws(self, questions: Questions) -> tuple[Tensor, Laws, Known]:
         """Features (B, F) of the targets, and the Gaussian laws in whose units their own are."""
-        if not self.look:
-            self.look = [prior.lookup(self.frames) for prior in self.prior]
-        known, law = self._kriged(questions, 0)
-        for channel in range(1, len(self.priors)):
-            mine = questions.asked_channel == channel
-            other, theirs = self._kriged(questions, channel)
-            known, law = _merged(mine, other, known), _merged(mine, theirs, law)
-        variance = torch.stack([prior.variance for prior in self.prior])[questions.asked_channel]
+        if self.look is None:
+            self.look = self.prior.lookup(self.frames)
+        known = nearest_readings(self.look, questions, self.grid.shape, self.nearest)
+        law = krige(self.prior, known, self.look)
+        variance = self.prior.variance[questions.asked_channel]
         at, there = self._static(questions, known)
         features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there)
         return features, law, known
-
-    def _kriged(self, questions: Questions, channel: int) -> tuple[Known, Laws]:
-        """What the covariance of one variable makes of the questions."""
-        look = self.look[channel]
-        known = nearest_readings(look, questions, self.grid.shape, self.nearest)
-        return known, krige(self.prior[channel], known, look)
 
     def _static(self, questions: Questions, known: Known) -> tuple[Tensor, Tensor]:  # (B, S), (B, k, S)
         fields, width = self.static.flatten(1), self.grid.shape[1]
@@ -188,8 +170,8 @@ class SolidSet(nn.Module):
         """Values at latents z: normal quantiles for levels, correlated draws for members."""
         features, law, _ = self.laws(questions)
         z = torch.atleast_2d(latents)
-        z = stretched(z.expand(len(z), len(questions)), self.stretch[self.kind(questions)])
-        every = z[..., None].expand(*z.shape, len(self.priors))
+        z = stretched(z.expand(len(z), len(questions)), self.stretch[questions.asked_channel, self.kind(questions)])
+        every = z[..., None].expand(*z.shape, self.prior.channels)
         values = self.law.value(features, every)  # (K, B, C)
         mine = questions.asked_channel[None, :, None].expand(len(z), -1, 1)
         return bounded(law.mean + law.std * values.gather(2, mine)[..., 0], self.ends[questions.asked_channel])
@@ -199,7 +181,9 @@ class SolidSet(nn.Module):
         """The same under the prior alone, kriging with the same readings, calibrated in the same way."""
         _, law, _ = self.laws(questions)
         z = torch.atleast_2d(latents)
-        z = stretched(z.expand(len(z), len(questions)), self.prior_stretch[self.kind(questions)])
+        z = stretched(
+            z.expand(len(z), len(questions)), self.prior_stretch[questions.asked_channel, self.kind(questions)]
+        )
         return bounded(law.mean + law.std * z, self.ends[questions.asked_channel])
 
     @torch.no_grad()
@@ -214,7 +198,7 @@ class SolidSet(nn.Module):
         """What a question is like, by what it knows."""
         far = 2**30
         lag = torch.where(questions.known, questions.frame, far)
-        own = questions.known & (questions.cell == questions.asked_cell[:, None])
+        own = questions.known & questions.own
         gap = torch.where(own, questions.frame.abs(), far).amin(1)
         latest = torch.where(questions.known, questions.frame, -far).amax(1)
         nearest = lag.abs().amin(1)
@@ -227,11 +211,14 @@ class SolidSet(nn.Module):
     @torch.no_grad()
     def calibrate(self, held_out: Iterable[Lesson]) -> dict[str, float]:
         """Stretch the laws of each kind until central intervals hold their share of held-out targets."""
-        found = [(*self.latent(lesson), self.kind(lesson.questions)) for lesson in held_out]
-        own, prior, kinds = (torch.cat(part) for part in zip(*found, strict=True))
-        self.stretch.copy_(stretches(own.abs(), kinds))
-        self.prior_stretch.copy_(stretches(prior.abs(), kinds))
-        return dict(zip(KINDS, self.stretch[:, LEVELS.index(0.9)].tolist(), strict=True))
+        found = [
+            (*self.latent(lesson), self.kind(lesson.questions), lesson.questions.asked_channel) for lesson in held_out
+        ]
+        own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
+        for c in range(self.prior.channels):
+            self.stretch[c] = stretches(own[channel == c].abs(), kinds[channel == c])
+            self.prior_stretch[c] = stretches(prior[channel == c].abs(), kinds[channel == c])
+        return dict(zip(KINDS, self.stretch[0, :, LEVELS.index(0.9)].tolist(), strict=True))
 
 
 def stretches(
@@ -271,12 +258,3 @@ def unbounded(values: Tensor, ends: Tensor) -> Tensor:  # the inverse; (B,), (B,
     low, below, high, above = ends.T
     over, under = (((values - high) / above).clamp(0, FULL), ((low - values) / below).clamp(0, FULL))
     return values.clamp(low, high) - above * torch.log1p(-over) + below * torch.log1p(-under)
-
-
-def _merged(mine: Tensor, ours: Any, theirs: Any) -> Any:
-    """Rows of one record where they are of this variable, else of the other."""
-    parts = {}
-    for name, value in vars(ours).items():
-        rows = mine.reshape(-1, *[1] * (value.ndim - 1))
-        parts[name] = torch.where(rows, value, getattr(theirs, name))
-    return type(ours)(**parts)

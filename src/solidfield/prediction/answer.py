@@ -85,18 +85,11 @@ def _latents(model: SolidSet, record: Record, scene: Scene, noise: MemberNoise) 
     rows = slice(record.offsets[begin], record.offsets[end])
     frame, flat = record.frames[rows], record.cells[rows]
     errors = np.zeros(len(flat), np.float32) if record.errors is None else record.errors[rows]
-    z = torch.empty(noise.size[0], len(scene.frame))
-    for channel, prior in enumerate(model.prior):
-        asked, mine = scene.cell // cells == channel, flat // cells == channel
-        if not asked.any():
-            continue
-        variance = torch.from_numpy(errors[mine]).square()
-        places, sites = (
-            torch.from_numpy(np.stack([t, c % cells // width, c % cells % width], 1))
-            for t, c in ((scene.frame[asked], scene.cell[asked]), (frame[mine], flat[mine]))
-        )
-        z[:, torch.from_numpy(asked)] = joint_latents(prior, places, sites, variance, noise)
-    return z
+    places, sites = (
+        torch.from_numpy(np.stack([t, c % cells // width, c % cells % width, c // cells], 1))
+        for t, c in ((scene.frame, scene.cell), (frame, flat))
+    )
+    return joint_latents(model.prior, places, sites, torch.from_numpy(errors).square(), noise)
 
 
 def _pinned(record: Record, scene: Scene, values: Tensor, z: Tensor) -> Tensor:

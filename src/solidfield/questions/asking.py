@@ -7,9 +7,9 @@ A question asks for the value at a cell and a frame t. It may know the readings 
     filling                  last > 0
 
 of the same stretch, in frames of its own split or of splits that it may look on (training knows training frames
-alone), and not those that are hidden. The target itself is never known: neither its cell at its frame, nor, where a
-gap, an outage or an unread place is asked for, what would not be there either (`Hiding`). What a question may not know
-does not enter its arrays at all, so nothing computed from them can depend on it.
+alone), and not those that are hidden. The target itself is never known: neither its reading, nor, where a gap, an
+outage or an unread place is asked for, what would not be there either (`Hiding`). What a question may not know does
+not enter its arrays at all, so nothing computed from them can depend on it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ class Hiding:
     all: Tensor  # (B, 2) every cell, from .. to
     thin: Tensor  # (B,) share of the remaining cells that is hidden in the whole window
     as_at: Tensor | None = None  # (B,) a frame: what stations missed around it is hidden around the target; -1: nothing
+    alone: Tensor | None = None  # (B,) bool: of the own cell, only the variable that is asked for; None: never
 
     @classmethod
     def nothing(cls, count: int) -> Hiding:
         """Only the target itself is hidden."""
         never = torch.tensor([1, 0]).expand(count, 2)
-        return cls(torch.zeros(count, 2, dtype=torch.long), never, torch.zeros(count))
+        return cls(never, never, torch.zeros(count))
 
     @classmethod
     def unread(cls, count: int) -> Hiding:
@@ -64,6 +65,11 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.asked_cell)
+
+    @property
+    def own(self) -> Tensor:  # (B, R) bool
+        """Readings of the variable and the cell that are asked for."""
+        return (self.cell == self.asked_cell[:, None]) & (self.channel == self.asked_channel[:, None])
 
     def to(self, device: torch.device | str) -> Questions:
         return Questions(**{name: tensor.to(device) for name, tensor in vars(self).items()})
@@ -103,10 +109,11 @@ def ask(
     known &= (record.stretch[when] == stretch[:, None]) & allowed[when]
     cells, per = record.cells[position], record.grid.cells
     lag = torch.from_numpy(when - frame[:, None])
-    same = torch.from_numpy(cells % per == (cell % per)[:, None])
+    same, own = torch.from_numpy(cells % per == (cell % per)[:, None]), torch.from_numpy(cells == cell[:, None])
     seen = torch.from_numpy(known)
-    seen &= ~(same & (lag == 0))
-    seen &= ~(same & (lag >= hiding.own[:, :1]) & (lag <= hiding.own[:, 1:]))
+    seen &= ~(own & (lag == 0))
+    there = same if hiding.alone is None else torch.where(hiding.alone[:, None], own, same)
+    seen &= ~(there & (lag >= hiding.own[:, :1]) & (lag <= hiding.own[:, 1:]))
     seen &= ~((lag >= hiding.all[:, :1]) & (lag <= hiding.all[:, 1:]))
     if bool((hiding.thin > 0).any()):
         draw = torch.rand(len(frame), len(record.places), generator=generator)
@@ -114,9 +121,9 @@ def ask(
         seen &= ~(away & ~same)
     if hiding.as_at is not None and bool((hiding.as_at >= 0).any()):
         rows = np.flatnonzero(hiding.as_at.numpy() >= 0)
-        there = hiding.as_at.numpy()[rows, None] + (when - frame[:, None])[rows]
-        inside = (there >= 0) & (there < len(record))
-        gap = record.gaps[np.where(inside, there, 0), record.place[position[rows]]] & inside
+        then = hiding.as_at.numpy()[rows, None] + (when - frame[:, None])[rows]
+        inside = (then >= 0) & (then < len(record))
+        gap = record.gaps[np.where(inside, then, 0), record.place[position[rows]]] & inside
         seen[torch.from_numpy(rows)] &= ~torch.from_numpy(gap)
     # What is not known leaves the arrays: rows are packed to the longest, zeros elsewhere.
     width = max(1, int(seen.sum(1).max()))

@@ -9,6 +9,7 @@ A target is any reading of a training frame. What its question may know is drawn
              station instead. Places that are set aside are never asked about as if they were unread: how wide to be
              at unread places is learned there.
     thin     with `sparse`, a share of all other cells: other networks than this one
+    alone    of several variables, with one chance in two the cell's others stay: they may be measured there as well
 
 Everything is a function of the generator.
 """
@@ -106,6 +107,7 @@ def _hiding(
         torch.where((out & ~unread & ~was)[:, None], short, never),
         thin,
         torch.where(was, as_at, -1),
+        rand() < 0.5 if len(record.variables) > 1 else None,
     )
 
 

@@ -7,6 +7,10 @@ space and time need not separate and what the wind carries is where the wind has
 definite, so the sum is. Around a periodic axis h is the chord, (L / pi) sin(pi h / L): the length of the way around
 would not leave it positive definite. A reading has an error of its own besides: nugget + its own variance.
 
+Several variables have components of the same shapes; variables c and d share sqrt(a_jc a_jd) r_jcd of component j,
+where r_j is a correlation matrix, learned from no correlation at all (a linear model of coregionalisation: positive
+definite as a sum of products that are).
+
 The law of a value given the k readings that the covariance finds nearest is Gaussian,
 
     w = K^-1 c,   m = w . y,   s^2 = C(0) + nugget - w . c,
@@ -36,9 +40,11 @@ STEPS, RATE = 150, 0.05  # of the fit
 class Covariance(Protocol):
     """A covariance of whole offsets in frames, rows and columns."""
 
-    def __call__(self, offset: Tensor) -> Tensor: ...  # (..., 3) -> (...)
+    channels: int
 
-    def between(self, offset: Tensor) -> Tensor: ...  # (B, k, 3) -> (B, k, k)
+    def __call__(self, offset: Tensor, link: Tensor | None = None) -> Tensor: ...  # (..., 3), (...) -> (...)
+
+    def between(self, offset: Tensor, channel: Tensor | None = None) -> Tensor: ...  # (B, k, 3), (B, k) -> (B, k, k)
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,8 @@ class Known:
     errors: Tensor  # (B, k) variances of their errors
     offset: Tensor  # (B, k, 3) int64: frames, rows and columns from the target to the reading
     valid: Tensor  # (B, k) bool
+    channel: Tensor | None = None  # (B, k) int64; None: there is one variable
+    asked: Tensor | None = None  # (B,) int64: the target's variable
 
 
 @dataclass(frozen=True)
@@ -62,31 +70,51 @@ class Laws:
 
 
 class SpaceTime(nn.Module):
-    """The covariance of one variable on a grid, in units of its standard deviation."""
+    """The covariance of variables on a grid, in units of their standard deviations."""
 
-    def __init__(self, grid: Grid, lengths: tuple[float, float], components: int = 6):  # size of a cell along (y, x)
+    def __init__(
+        self,
+        grid: Grid,
+        lengths: tuple[float, float],  # size of a cell along (y, x)
+        components: int = 6,
+        channels: int = 1,
+    ):
         super().__init__()
-        self.grid, self.lengths = grid, lengths
+        self.grid, self.lengths, self.channels = grid, lengths, channels
         span = math.hypot(*(n * size for n, size in zip(grid.shape, lengths, strict=True)))
         reach = torch.logspace(-2, 0, components) * span
         self.reach = nn.Parameter(reach.log())
         self.duration = nn.Parameter(torch.logspace(0.3, 1.5, components).log())  # frames
-        self.share = nn.Parameter(torch.full((components,), -math.log(components)))
+        self.share = nn.Parameter(torch.full((channels, components), -math.log(components)))
         self.bend = nn.Parameter(torch.zeros(2, components))  # of the exponents q, p: 2 sigmoid
         self.drift = nn.Parameter(torch.zeros(components, 2))  # cells a frame
-        self.level = nn.Parameter(torch.tensor(-3.0))
-        self.noise = nn.Parameter(torch.tensor(-4.5))
+        self.level = nn.Parameter(torch.full((channels,), -3.0))
+        self.noise = nn.Parameter(torch.full((channels,), -4.5))
+        self.tie = nn.Parameter(
+            torch.eye(channels).repeat(components + 1, 1, 1)
+        )  # rows of a root of each r_j, level last
 
     @property
-    def nugget(self) -> Tensor:
+    def nugget(self) -> Tensor:  # (C,)
         return self.noise.exp() + 1e-5
 
     @property
-    def variance(self) -> Tensor:
-        """C(0): of the field, without errors of reading."""
-        return self(torch.zeros(1, 3))[0]
+    def variance(self) -> Tensor:  # (C,)
+        """C(0) of every variable, without errors of reading."""
+        every = torch.arange(self.channels)
+        return self(torch.zeros(self.channels, 3), linked(every, every, self.channels))
 
-    def forward(self, offset: Tensor) -> Tensor:  # (..., 3) frames, rows, columns -> (...)
+    def shared(self) -> Tensor:  # (C * C, components + 1)
+        """What two variables share of every component, the level last."""
+        root = (torch.cat([self.share, self.level[:, None]], 1) / 2).exp().T  # (components + 1, C)
+        rows = nn.functional.normalize(self.tie, dim=-1)
+        return (root[:, :, None] * root[:, None] * (rows @ rows.mT)).flatten(1).T
+
+    def forward(
+        self,
+        offset: Tensor,  # (..., 3) frames, rows, columns
+        link: Tensor | None = None,  # (...) the two variables (`linked`); None: both the first
+    ) -> Tensor:  # (...)
         frames = offset[..., :1].to(self.reach.dtype)
         size = torch.tensor(self.lengths)
         moved = []
@@ -99,17 +127,24 @@ class SpaceTime(nn.Module):
         distance = (moved[0].square() + moved[1].square() + (TINY * self.reach.exp()).square()).sqrt()
         q, p = 2 * self.bend.sigmoid()
         away = (distance / self.reach.exp()) ** q + (frames.abs() / self.duration.exp() + TINY) ** p
-        return (self.share - away).exp().sum(-1) + self.level.exp()
+        shared = self.shared()
+        shared = shared[0] if link is None else shared[link]
+        return ((-away).exp() * shared[..., :-1]).sum(-1) + shared[..., -1]
 
-    def between(self, offset: Tensor) -> Tensor:  # (B, k, 3) -> (B, k, k)
+    def between(self, offset: Tensor, channel: Tensor | None = None) -> Tensor:  # (B, k, 3), (B, k) -> (B, k, k)
         """The covariances of readings with one another."""
-        return self(offset[:, None, :] - offset[:, :, None])
+        return self(offset[:, None, :] - offset[:, :, None], pairwise(channel, self.channels))
+
+    def across(self, here: Tensor, there: Tensor) -> Tensor:  # (..., 4), (..., 4) -> (...)
+        """The covariance of values at places: frame, row, column, variable."""
+        link = None if self.channels == 1 else linked(here[..., 3], there[..., 3], self.channels)
+        return self(there[..., :3] - here[..., :3], link)
 
     def lookup(self, frames: int) -> Covariance:
         """C of whole offsets up to so many frames: a table where one fits into memory, else itself."""
         height, width = self.grid.shape
-        entries = (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
-        return self if entries > TABLE else CovarianceTable(self, self.grid, frames)
+        entries = self.channels**2 * (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
+        return self if entries > TABLE else CovarianceTable(self, self.grid, frames, self.channels)
 
     def fit(self, targets: Callable[[int, Covariance], tuple[Known, Tensor]], frames: int, steps: int = STEPS) -> float:
         """Maximise the likelihood of targets; `targets(step, C)` gives a batch, its readings nearest under C."""
@@ -137,43 +172,65 @@ class CovarianceTable:
     """C tabulated for every offset: rows are as long as any difference, so a difference of places is one number."""
 
     @torch.no_grad()
-    def __init__(self, covariance: Callable[[Tensor], Tensor], grid: Grid, frames: int):
-        self.frames = frames
+    def __init__(self, covariance: Callable[..., Tensor], grid: Grid, frames: int, channels: int = 1):
+        self.frames, self.channels = frames, channels
         reach = (frames, grid.shape[0] - 1, grid.shape[1] - 1)
         axes = [torch.arange(-n, n + 1) for n in reach]
         self.strides = torch.tensor([len(axes[1]) * len(axes[2]), len(axes[2]), 1])
         offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, 2)
-        self.table = torch.cat([covariance(part) for part in offsets.split(2**18)])
-        self.centre = len(self.table) // 2
+        parts = offsets.split(2**18)
+        links = [None] if channels == 1 else list(torch.arange(channels**2))
+        self.table = torch.cat(
+            [covariance(part) if link is None else covariance(part, link) for link in links for part in parts]
+        )
+        self.entries = len(offsets)
+        self.centre = self.entries // 2
 
-    def __call__(self, offset: Tensor) -> Tensor:
-        return self.at(self.along(offset))
+    def __call__(self, offset: Tensor, link: Tensor | None = None) -> Tensor:
+        return self.at(self.along(offset), link)
 
     def along(self, offset: Tensor) -> Tensor:  # (..., 3) -> (...)
         """A place as one number: its offset from a common one, times the strides."""
         return (offset * self.strides).sum(-1)
 
-    def at(self, difference: Tensor) -> Tensor:
+    def at(self, difference: Tensor, link: Tensor | None = None) -> Tensor:
         """C of differences of places (`along`)."""
-        return self.table[difference + self.centre]
+        where = difference + self.centre
+        return self.table[where if link is None else where + link * self.entries]
 
-    def between(self, offset: Tensor) -> Tensor:
+    def between(self, offset: Tensor, channel: Tensor | None = None) -> Tensor:
         place = self.along(offset)
-        return self.at(place[:, None, :] - place[:, :, None])
+        return self.at(place[:, None, :] - place[:, :, None], pairwise(channel, self.channels))
 
     def places(self, cells: Tensor, width: int) -> Tensor:  # flat cells of rows so wide, at frame 0
         return cells // width * self.strides[1] + cells % width * self.strides[2]
+
+
+def linked(here: Tensor, there: Tensor, channels: int) -> Tensor:
+    """Two variables as one number."""
+    return here * channels + there
+
+
+def pairwise(channel: Tensor | None, channels: int) -> Tensor | None:  # (B, k) -> (B, k, k)
+    """The variables of every two readings; None where there is one variable."""
+    return None if channel is None else linked(channel[:, :, None], channel[:, None, :], channels)
 
 
 def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
     """The Gaussian law of each target given its nearest readings."""
     valid = known.valid
     both = valid[:, :, None] & valid[:, None, :]
-    k = covariance.between(known.offset) * both
-    extra = torch.where(valid, model.nugget + known.errors, 1.0)  # padding: unit rows without effect
+    k = covariance.between(known.offset, known.channel) * both
+    nugget, variance, link = model.nugget, model.variance, None
+    if known.channel is not None and known.asked is not None:
+        link = linked(known.asked[:, None], known.channel, model.channels)
+        noise, nugget, variance = nugget[known.channel], nugget[known.asked], variance[known.asked]
+    else:
+        noise = nugget
+    extra = torch.where(valid, noise + known.errors, 1.0)  # padding: unit rows without effect
     factor = root_of(k + torch.diag_embed(extra))
-    c = covariance(known.offset) * valid
+    c = covariance(known.offset, link) * valid
     weight = torch.cholesky_solve(c[..., None], factor)[..., 0]
     mean = (weight * known.values).sum(1)
-    variance = model.variance + model.nugget - (weight * c).sum(1)
-    return Laws(mean, variance.clamp_min(1e-6).sqrt(), weight, c)
+    left = variance + nugget - (weight * c).sum(1)
+    return Laws(mean, left.clamp_min(1e-6).sqrt(), weight, c)

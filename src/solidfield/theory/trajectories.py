@@ -39,8 +39,8 @@ JITTER = 1e-5  # of the variance
 @torch.no_grad()
 def joint_latents(
     model: SpaceTime,
-    asked: Tensor,  # (N, 3) int64: frame, row, column
-    known: Tensor,  # (n, 3) int64
+    asked: Tensor,  # (N, 4) int64: frame, row, column, variable
+    known: Tensor,  # (n, 4) int64
     errors: Tensor,  # (n,) variances of the readings' errors, besides the nugget
     noise: Noise,  # of (K, 1) draws
 ) -> Tensor:  # (K, N)
@@ -48,7 +48,7 @@ def joint_latents(
     white = noise((len(asked),))[:, 0]  # (K, N)
     coarse, *between = _levels(asked)
     places, first = torch.cat([known, asked]), len(known)  # readings stand first, at zero
-    extra = torch.cat([errors + model.nugget, torch.zeros(len(asked))])
+    extra = torch.cat([errors + model.nugget[known[:, 3]], torch.zeros(len(asked))])
     draw, scale = white.new_zeros(len(white), len(places)), torch.empty(len(asked))
     draw[:, first + coarse], scale[coarse] = _dense(model, asked[coarse], known, errors, white[:, coarse])
     before = torch.cat([torch.arange(first), first + coarse])
@@ -61,17 +61,20 @@ def joint_latents(
     return draw[:, first:] / scale
 
 
-def _levels(asked: Tensor) -> Iterator[Tensor]:  # (N, 3) -> (n,) positions each, the coarsest first
+def _levels(asked: Tensor) -> Iterator[Tensor]:  # (N, 4) -> (n,) positions each, the coarsest first
     """Places on ever finer lattices: at most DENSE of them on the first."""
-    place = (asked - asked.amin(0)).numpy() if len(asked) else asked.numpy()
+    place, channel = (
+        (asked[:, :3] - asked[:, :3].amin(0)).numpy() if len(asked) else asked[:, :3].numpy(),
+        asked[:, 3].numpy(),
+    )
     twos = np.where(place == 0, 63, np.log2(np.maximum(place & -place, 1))).min(1) if len(place) else np.zeros(0)
     top = 0
     while (twos >= top).sum() > DENSE:
         top += 1
     yield torch.from_numpy(np.flatnonzero(twos >= top))
     for level in range(top - 1, -1, -1):
-        # Of neighbours on a level, and of next neighbours, the one is drawn given the other.
-        kinds = (place >> level & 1) @ [1, 2, 4] + 8 * ((place >> level + 1 & 1) @ [1, 2, 4])
+        # Of neighbours on a level, of next neighbours, and of variables, the one is drawn given the other.
+        kinds = (place >> level & 1) @ [1, 2, 4] + 8 * ((place >> level + 1 & 1) @ [1, 2, 4]) + 64 * channel
         for kind in np.unique(kinds[twos == level]):
             yield torch.from_numpy(np.flatnonzero((twos == level) & (kinds == kind)))
 
@@ -80,12 +83,12 @@ def _dense(
     model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor, white: Tensor
 ) -> tuple[Tensor, Tensor]:  # (K, N) draws around zero, (N,) their standard deviations
     known, errors = _most_telling(model, asked, known, errors)
-    k = model(known[None] - known[:, None]).double()
-    k.diagonal().add_(errors.double() + float(model.nugget))
-    cross = model(known[None] - asked[:, None]).double()
+    k = model.across(known[:, None], known[None]).double()
+    k.diagonal().add_(errors.double() + model.nugget[known[:, 3]])
+    cross = model.across(asked[:, None], known[None]).double()
     half = torch.linalg.solve_triangular(root_of(k), cross.T, upper=False) if len(known) else cross.T
-    covariance = model(asked[None] - asked[:, None]).double() - half.T @ half
-    covariance.diagonal().add_(JITTER * float(model.variance))
+    covariance = model.across(asked[:, None], asked[None]).double() - half.T @ half
+    covariance.diagonal().add_(JITTER * model.variance[asked[:, 3]])
     root = root_of(covariance)
     return (white.double() @ root.T).float(), covariance.diagonal().sqrt().float()
 
@@ -95,31 +98,36 @@ def _most_telling(model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor
     if len(known) <= READINGS:
         return known, errors
     some = asked[torch.linspace(0, len(asked) - 1, min(len(asked), 200)).long()]
-    telling = model(known[None] - some[:, None]).amax(0)
+    telling = model.across(some[:, None], known[None]).abs().amax(0)
     best = telling.topk(READINGS).indices.sort().values
     return known[best], errors[best]
 
 
 def _given_nearest(
     model: SpaceTime,
-    asked: Tensor,  # (B, 3)
-    sites: Tensor,  # (n, 3)
+    asked: Tensor,  # (B, 4)
+    sites: Tensor,  # (n, 4)
     extra: Tensor,  # (n,) added to the variance of each
 ) -> tuple[Tensor, Tensor, Tensor]:  # (B, m) positions of the nearest sites, their weights, (B,) what is left of C(0)
+    variance = model.variance
+    whole = variance[asked[:, 3]]
     if len(sites) == 0:
         empty = torch.zeros(len(asked), 0)
-        return empty.long(), empty, model.variance.expand(len(asked))
-    near = _nearest(model, asked, sites)
-    there = sites[near]  # (B, m, 3)
-    k = model.between(there) + torch.diag_embed(extra[near] + JITTER * model.variance)
-    c = model(there - asked[:, None])
+        return empty.long(), empty, whole
+    near = _nearest(model, asked[:, :3], sites[:, :3])
+    there = sites[near]  # (B, m, 4)
+    k = model.across(there[:, :, None], there[:, None]) + torch.diag_embed(
+        extra[near] + JITTER * variance[there[..., 3]]
+    )
+    c = model.across(asked[:, None], there)
     weight = torch.cholesky_solve(c[..., None], root_of(k))[..., 0]
-    return near, weight, (model.variance - (weight * c).sum(1)).clamp_min(JITTER * float(model.variance))
+    left = whole - (weight * c).sum(1)
+    return near, weight, torch.maximum(left, JITTER * whole)
 
 
 def _nearest(model: SpaceTime, asked: Tensor, sites: Tensor) -> Tensor:  # (B, 3), (n, 3) -> (B, m)
     """The sites nearest in units of how fast the covariance falls in time and in space."""
-    share = model.share.exp()
+    share = model.share.exp().mean(0)
     pace = float((share / model.duration.exp()).sum()), float((share / model.reach.exp()).sum())
     unit = np.array([pace[0], *(pace[1] * size for size in model.lengths)]) / float(share.sum())
     around = (False, *model.grid.periodic)

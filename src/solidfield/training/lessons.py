@@ -46,7 +46,7 @@ class QuestionTask(Task):
         return TARGETS * self.config.validation_examples if len(self.record.of_split("validation")) else 0
 
     def check(self, model: SolidSet) -> None:
-        made, found = (len(model.prior), *model.grid.shape), (len(self.record.variables), *self.record.grid.shape)
+        made, found = (model.prior.channels, *model.grid.shape), (len(self.record.variables), *self.record.grid.shape)
         if made != found:
             raise SolidError(f"the model is made for (variables, y, x) = {made} and the record has {found}")
         if not len(self.record.of_split("train")):
@@ -111,15 +111,14 @@ class QuestionTask(Task):
     @staticmethod
     def _read(lesson: Lesson) -> Tensor:  # (B,) bool
         """Questions about places that are read; unread ones have questions of their own."""
-        asked = lesson.questions
-        return (asked.known & (asked.cell == asked.asked_cell[:, None])).any(1)
+        return (lesson.questions.known & lesson.questions.own).any(1)
 
     def total_crps(self, model: SolidSet, rank: int, processes: int, device: torch.device | str) -> float:
         lessons = list(self.lessons(self.held_out, "validation"))[rank::processes]
         return sum(float(model.crps(lesson.to(device)).double().sum()) for lesson in lessons)
 
     def conclude(self, model: SolidSet, device: torch.device | str) -> None:
-        model.look = []
+        model.look = None
         model.calibrate(lesson.to(device) for lesson in self.calibration())
 
     def describe(self, model: SolidSet) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..clock import EPOCH
 from ..config import TrainConfig
@@ -67,14 +68,17 @@ def train_sets(
     }
     size = {"lengths": list(lengths(frames.grid)[0]), "frames": plan.reach}
 
-    def task_of(transform: str) -> QuestionTask:
-        scaling = Scaling.of_record(record, record.of_split("train"), (transform,) * len(record.variables))
+    def task_of(transforms: tuple[str, ...]) -> QuestionTask:
+        scaling = Scaling.of_record(record, record.of_split("train"), transforms)
         return QuestionTask(scaling.of_readings(record), scaling, plan, config, about, kept_readings(everything, held))
 
     if transform is None:
-        transform, why = best_transform(record, task_of, size)
-        say(why)
-    task = task_of(transform)
+        transforms, reasons = best_transforms(record, task_of, size)
+        for why in reasons:
+            say(why)
+    else:
+        transforms = (transform,) * len(record.variables)
+    task = task_of(transforms)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(config.seed, "weights"))
         model = _model(record, size | dict(options))
@@ -88,33 +92,42 @@ def _model(record: Record, options: Mapping[str, Any]) -> SolidSet:
     return SolidSet(record.grid, len(record.variables), calendar=depth, static=static, **options)
 
 
-def best_transform(
-    record: Record, task_of: Callable[[str], QuestionTask], size: Mapping[str, Any]
-) -> tuple[str, str]:  # and why, in words
-    """The transform under which kriging predicts held-out readings best, in physical units."""
-    low = float(record.values.min())
-    candidates = ["none"] + (["sqrt"] if low >= 0 else []) + (["log"] if low > 0 else [])
-    if len(candidates) == 1:
-        return "none", "readings are modelled as they are: not all are positive"
-    crps = {name: _prior_crps(record, task_of(name), size) for name in candidates}
-    best = min(crps, key=lambda name: crps[name])
-    scores = ", ".join(f"{name} {value:.3f}" for name, value in crps.items())
-    return best, f"transform {best}: kriging predicts held-out readings best under it (CRPS {scores})"
+def best_transforms(
+    record: Record, task_of: Callable[[tuple[str, ...]], QuestionTask], size: Mapping[str, Any]
+) -> tuple[tuple[str, ...], list[str]]:  # of each variable, and why, in words
+    """The transforms under which kriging predicts held-out readings of each variable best, in physical units."""
+    channel = record.cells // record.grid.cells
+    lowest = [float(record.values[channel == c].min(initial=np.inf)) for c in range(len(record.variables))]
+    allowed = [["none"] + (["sqrt"] if low >= 0 else []) + (["log"] if low > 0 else []) for low in lowest]
+    names = [name for name in ("none", "sqrt", "log") if any(name in each for each in allowed)]
+    if len(names) == 1:
+        return ("none",) * len(allowed), ["readings are modelled as they are: not all are positive"]
+    tried = {name: tuple(name if name in each else "none" for each in allowed) for name in names}
+    crps = {name: _prior_crps(record, task_of(transforms), size) for name, transforms in tried.items()}
+    best, why = [], []
+    for c, variable in enumerate(record.variables):
+        mine = {name: float(crps[name][c]) for name in allowed[c]}
+        best.append(min(mine, key=lambda name: mine[name]))
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in mine.items())
+        of = f" of {variable}" if len(allowed) > 1 else ""
+        why.append(f"transform{of} {best[-1]}: kriging predicts held-out readings best under it (CRPS {scores})")
+    return tuple(best), why
 
 
 @torch.no_grad()
-def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> float:
-    """Mean CRPS of the prior at held-out questions, over the standard deviation of the readings."""
+def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> Tensor:  # (C,)
+    """Mean CRPS of the prior at held-out questions of each variable, over the standard deviation of its readings."""
     model = _model(record, size)
     with torch.enable_grad():
         task.prepare(model, brief=BRIEF)
     normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
-    total = 0.0
+    total, count = torch.zeros(len(record.variables)), torch.zeros(len(record.variables))
     for lesson in task.lessons(COMPARED, "transform"):
         channel = lesson.questions.asked_channel
         _, law, _ = model.laws(lesson.questions)
         q, y = (task.scaling.physical_of(v, channel) for v in (law.mean + law.std * normal, lesson.values))
         std = torch.tensor(task.scaling.physical_std)[channel]
         loss = 2 * ((q - y) * ((y <= q).float() - torch.from_numpy(LEVELS).float()[:, None])).abs().mean(0)
-        total += float((loss / std).sum())
-    return total / COMPARED
+        total.index_add_(0, channel, loss / std)
+        count.index_add_(0, channel, torch.ones(len(channel)))
+    return total / count

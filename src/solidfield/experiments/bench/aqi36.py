@@ -39,7 +39,7 @@ from ...questions.record import Record
 from ...training.lessons import QuestionTask
 from ...training.loop import train_task
 from ...training.record import RUN, WEIGHTS
-from ...training.sets import best_transform
+from ...training.sets import best_transforms
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import AQI36, CREDIT, read_aqi36
 from ..text import Table, number
@@ -99,12 +99,12 @@ def trained(
     pace: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
     config = TrainConfig(minutes=minutes, clock="cpu", seed=seed, **pace)
 
-    def task_of(transform: str) -> QuestionTask:
-        scaling = Scaling.of_record(record, record.of_split("train"), (transform,))
+    def task_of(transforms: tuple[str, ...]) -> QuestionTask:
+        scaling = Scaling.of_record(record, record.of_split("train"), transforms)
         return QuestionTask(scaling.of_readings(record), scaling, plan, config, {"credit": CREDIT})
 
     size: dict[str, Any] = {"lengths": lengths(record.grid)[0], "frames": PLAN.reach}
-    task = task_of(best_transform(record, task_of, size)[0])
+    task = task_of(best_transforms(record, task_of, size)[0])
     depth = 0 if record.calendar is None else record.calendar.shape[1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "weights"))
@@ -113,7 +113,7 @@ def trained(
     result = train_task(model, task, run, config, resume=resume, progress=progress)
     info = read_json(run / RUN)
     model.load_state_dict(read_tensors(run / WEIGHTS, info["files"][WEIGHTS]))
-    model.look = []
+    model.look = None
     return model.eval(), task.scaling, task, result.seconds
 
 
@@ -148,7 +148,7 @@ def judged(
         "sampling_seconds": seconds,
         "grid": list(grid.shape),
         "weights": sum(p.numel() for p in (*model.encoder.parameters(), *model.law.parameters())),
-        "stretch": dict(zip(KINDS, model.stretch.tolist(), strict=True)),
+        "stretch": dict(zip(KINDS, model.stretch[0].tolist(), strict=True)),
         "credit": CREDIT,
     }
 

@@ -209,7 +209,7 @@ def set_members(judge: Judge, run: Path, cell: WindowCell, progress: Progress | 
     with alone(run.with_name(f"{run.name}.lock")), threads(1):
         train_task(model, task, run, config, resume=(run / RUN).is_file(), progress=progress)
     model.load_state_dict(read_tensors(run / WEIGHTS, read_json(run / RUN)["files"][WEIGHTS]))
-    model.look = []
+    model.look = None
     cells = np.arange(record.grid.cells).reshape(record.grid.shape)[::SPARSE, ::SPARSE]
     lead = np.repeat(LEADS, cells.size)
     drawn = np.empty((cell.members, len(judge.chosen), len(LEADS), *cells.shape), np.float32)
