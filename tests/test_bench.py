@@ -155,7 +155,7 @@ def test_every_experiment_names_its_cells_with_unique_keys(name):
     cells = EXPERIMENTS[name].cells()
     assert len({cell.key for cell in cells}) == len(cells) > 0
     verb = CliRunner().invoke(app, ["bench", name, "--help"], catch_exceptions=False).stdout
-    assert "--budget" in verb
+    assert "--within" in verb
 
 
 def test_stored_cells_are_those_that_their_sheets_list():

@@ -16,6 +16,7 @@ from solidfield.errors import SolidError
 from solidfield.experiments.cell import Place
 from solidfield.experiments.runner import chosen, run_cells
 from solidfield.experiments.store import path_of, read_result, rounded, write_result
+from solidfield.experiments.studies import forecasting_cells
 from solidfield.experiments.studies.catalog import (
     DENSITIES,
     LAMBDAS,
@@ -26,13 +27,14 @@ from solidfield.experiments.studies.catalog import (
     fair,
     make,
     random,
+    rest,
     twelve,
 )
 from solidfield.experiments.studies.cell import measured
 from solidfield.experiments.studies.data import pairs_of, scenes, truth_of
-from solidfield.experiments.studies.measure import FEW_STEPS, last_quarter_gain, tuned
-from solidfield.experiments.studies.scale import LAPTOP, PAPER, PILOT, SMOKE, scale
-from solidfield.models import MODELS, THE_NINE
+from solidfield.experiments.studies.measure import FEW_STEPS, late_gain, tuned
+from solidfield.experiments.studies.scale import LAPTOP, PAPER, PILOT, REST, SMOKE, scale
+from solidfield.models import MODELS, THE_NINE, model_class
 from solidfield.pairs.store import PairStore
 from solidfield.training.checkpoint import load_state
 from solidfield.training.record import RunRecord
@@ -97,7 +99,7 @@ def test_another_revision_of_a_model_outdates_its_cells_and_no_others(monkeypatc
 
 def test_no_stored_cell_is_outdated():
     stored = {path.stem for path in (RESULTS / "studies" / "laptop").glob("*.json")}
-    assert stored <= {cell.key for cell in all_cells(LAPTOP)}
+    assert stored <= {cell.key for cell in (*all_cells(LAPTOP), *rest(LAPTOP, REST))}
 
 
 def test_cells_that_are_only_judged_otherwise_share_a_run():
@@ -151,6 +153,25 @@ def test_rates_that_are_taken_over_are_those_the_ten_percent_column_chose():
         stored = read_result(column[label], RESULTS)
         assert stored is not None, f"run {column[label].key} again"
         assert stored["training"]["rate"] == rate, label
+
+
+def test_the_column_at_rest_is_the_fair_one_with_long_budgets_and_solid_last():
+    column, label = rest(LAPTOP, 60.0), [cell.label for cell in rest(LAPTOP, 60.0)]
+    assert {name: label.count(name) for name in label} == {
+        **{fair(model.name): 1 for model in THE_NINE},
+        "oracle": 1,
+        "solid-paper": 3,
+        "unet-mixture + mask": 3,
+        "solid": 3,
+    }
+    assert label[-3:] == ["solid"] * 3
+    assert all(cell.minutes == (30 if model_class(cell.model).family == "adversarial" else 60) for cell in column)
+    assert len({cell.key for cell in (*column, *all_cells(LAPTOP))}) == len(column) + len(all_cells(LAPTOP))
+    short = {cell.label: cell for cell in cells("forecasting", LAPTOP) if cell.scenario == HERE}
+    assert all(cell.rates == short[cell.label].rates and cell.scenario == HERE for cell in column)
+    for refused in ({"budget": "0"}, {"budget": "long"}, {"budget": "rest", "steps": 3}):
+        with pytest.raises(SolidError, match="--budget"):
+            forecasting_cells(**refused)
 
 
 def test_all_begins_with_the_ten_percent_column():
@@ -335,11 +356,12 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern():
     assert chosen(every, None) == every
 
 
-def test_a_curve_is_flat_by_its_last_quarter():
+def test_a_curve_is_flat_or_at_rest_by_its_last_part():
     falling = [(float(t), 1.0 - 0.1 * t) for t in range(9)]
-    assert last_quarter_gain(falling) == pytest.approx(1 - 0.2 / 0.4)
-    assert last_quarter_gain([(t, min(1.0, 2 - t)) for t, _ in falling[:3]]) is None
-    assert last_quarter_gain([(1.0, 0.5), (2.0, 0.4), (3.0, 0.4), (4.0, 0.45)]) == pytest.approx(0.0)
+    assert late_gain(falling, 1 / 4) == pytest.approx(1 - 0.2 / 0.4)
+    assert late_gain(falling, 1 / 3) == pytest.approx(1 - 0.2 / 0.5)
+    assert late_gain([(t, min(1.0, 2 - t)) for t, _ in falling[:3]], 1 / 4) is None
+    assert late_gain([(1.0, 0.5), (2.0, 0.4), (3.0, 0.4), (4.0, 0.45)], 1 / 4) == pytest.approx(0.0)
 
 
 # ---- engines

@@ -19,10 +19,11 @@ from solidfield.experiments.studies import (
     forecasting,
     paper,
     patterns,
+    rest,
     tuning,
     uncertainty,
 )
-from solidfield.experiments.studies.catalog import STUDIES, all_cells, cells, fair, make, random, twelve
+from solidfield.experiments.studies.catalog import STUDIES, all_cells, cells, fair, long, make, random, twelve
 from solidfield.experiments.studies.scale import LAPTOP
 from solidfield.experiments.studies.shelf import Shelf, gap
 
@@ -53,6 +54,8 @@ def invented(cell, crps, coverage=0.9, gain=0.01):
         "rate": 1e-3,
         "flattened": gain < 0.02,
         "last_quarter_gain": gain,
+        "at_rest": gain < 0.01,
+        "last_third_gain": gain,
         "cpu_seconds_per_example": 1e-3,
         "curve": [[60.0, 0.3], [120.0, 0.2]],
     }
@@ -188,6 +191,25 @@ def test_what_the_leak_explains(tmp_path, strict, leaking, best, said):
         cell = make(LAPTOP, label, random(0.10))
         write_result(cell, tmp_path, invented(cell, value))
     assert said in forecasting.leak(Shelf(LAPTOP, tmp_path))
+
+
+def test_long_trainings_are_judged_by_the_error_of_their_seeds(tmp_path):
+    values = {"solid": (0.10, 0.11, 0.12), fair("unet-mixture"): (0.15, 0.15, 0.15), fair("unet"): (0.2,)}
+    values |= {"solid-paper": (0.2, 0.2, 0.2), "oracle": (0.18,)}
+    for label, seeds in values.items():
+        for seed, value in enumerate(seeds):
+            cell = long(LAPTOP, label, 60.0, seed)
+            write_result(cell, tmp_path, invented(cell, value, gain=0.02 if label == "oracle" else 0.0))
+    shelf = Shelf(LAPTOP, tmp_path)
+    text = rest.words(shelf)
+    assert "11 of 19" in text
+    assert "Of 5 curves 4 had come to rest; still falling: oracle (leaks)." in text
+    # The standard error of 0.10, 0.11, 0.12 is 0.01 / sqrt(3).
+    assert "solid 0.110 ± 0.006 (3 seeds), unet-mixture + mask 0.150 ± 0.000 (3 seeds)" in text
+    assert "a difference of 0.040, more than twice the error bar" in text
+    assert "solid has 0.55 of its CRPS" in text
+    assert "changes its CRPS by -10 %" in text
+    assert rest.table(shelf).count("missing") == 8 + 13  # long cells, and none of the short study is there
 
 
 def test_a_curve_that_still_falls_is_named(tmp_path):

@@ -39,7 +39,7 @@ class Shared:
     only: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="Cells with this in their name; * and ? work.")
     ] = None
-    budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin no further cell after this time.")] = (
+    within: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin no further cell after this time.")] = (
         None
     )
     engine: show.EngineOption = "here"
@@ -100,7 +100,7 @@ def _run(experiment: Experiment, every: Sequence[Cell], shared: Shared) -> None:
             left = "" if state.seconds_left is None else f"{state.seconds_left / 60:.0f} min left  "
             update(left + " | ".join(state.running), state.done, state.total)
 
-        outcome = run_cells(picked, place, shared.results, show.command(), engine, shared.budget, report)
+        outcome = run_cells(picked, place, shared.results, show.command(), engine, shared.within, report)
     if (sheet := picked[0].sheet) is not None:
         write_sheet(shared.out or shared.results / f"{sheet}.json", experiment.name, picked)
     _show(experiment, picked, outcome, shared)

@@ -31,7 +31,7 @@ SchedulerOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of
 FigureOption = Annotated[Path | None, typer.Option(help="One page of pictures: .png, .pdf or .svg.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
-PLACES = ("--data", "--work", "--results", "--out", "--figure", "--jobs", "--engine", "--scheduler", "--budget")
+PLACES = ("--data", "--work", "--results", "--out", "--figure", "--jobs", "--engine", "--scheduler", "--within")
 PAUSE = 30.0  # seconds between two lines of a log
 LABEL = 12  # width of the first column, so that the verbs of the demo line up
 

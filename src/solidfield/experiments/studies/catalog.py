@@ -48,6 +48,9 @@ TUNED: dict[str, dict[str, float]] = {
         "infty-diff + mask": 3e-4,
     }
 }
+# Three seeds of the 10 % column at rest: the paper's scheme, the strongest rival of the short column, and `solid`.
+SEEDED = ("solid-paper", "unet-mixture + mask", "solid")
+SEEDS = (0, 1, 2)
 SMOKE_MODELS = ("solid", "solid-paper", "oracle", "unet", "infty-diff", "kriging", "persistence", "climatology")
 
 
@@ -145,6 +148,24 @@ def forecasting(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     main = at_every_density(strong)
     others = [make(scale, label, random(d), short=True) for d in DENSITIES if d != 0.10 for label in main]
     return at_10 + others
+
+
+def at_rest() -> list[str]:
+    """Labels of the long column."""
+    return [*modern(), *(fair(name) for name in NINE), "oracle", "solid-paper", "solid"]
+
+
+def rest(scale: Scale, minutes: float) -> list[StudyCell]:
+    """The 10 % column with a long budget: one seed of each before other seeds, and `solid` last of all."""
+    once = [long(scale, label, minutes) for label in at_rest()]
+    again = [long(scale, label, minutes, seed) for label in SEEDED for seed in SEEDS[1:]]
+    return [cell for cell in once if cell.label != "solid"] + again[:-2] + [once[-1], *again[-2:]]
+
+
+def long(scale: Scale, label: str, minutes: float, seed: int = 0) -> StudyCell:
+    cell = make(replace(scale, minutes=minutes, steps=None), label, random(0.10), seed=seed)
+    game = model_class(cell.model).family == "adversarial"  # has half the time
+    return replace(cell, minutes=minutes / 2) if game else cell
 
 
 def efficiency(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:

@@ -12,6 +12,8 @@ from ...worlds.scenarios import Scenario, as_dict
 from ..cell import Cell
 from .scale import Scale
 
+LONG = 4.0  # CPU minutes; a longer budget is part of the readable name
+
 
 @dataclass(frozen=True)
 class Setting(Cell):
@@ -72,7 +74,9 @@ class Setting(Cell):
         split = (self.split,) if self.split != "test" else ()
         rollout = (f"rollout{self.rollout}",) if self.rollout > 1 else ()
         window = (f"window{self.window}",) if self.window > 1 else ()
-        return (self.label, measured(self.scenario), *share, *split, *window, *rollout)
+        long = (f"{self.minutes:g}min",) if self.minutes and self.minutes > LONG else ()
+        seed = (f"seed{self.seed}",) if self.seed else ()
+        return (self.label, measured(self.scenario), *share, *split, *window, *rollout, *long, *seed)
 
     @property
     def folder(self) -> str:

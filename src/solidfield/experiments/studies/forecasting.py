@@ -139,7 +139,7 @@ def _leak_at(shelf: Shelf, density: float) -> str:
     name, best = others[0]
     text = f"{at} the paper's scheme has {strict:.3f} strict and {leaking:.3f} with the leak"
     if leaking >= strict:
-        return f"{text}: the leak helps nothing and explains none of a gain."
+        return f"{text}: trained this briefly it explains none of a gain, which says nothing of longer trainings."
     text += f"; the best of the nine stored ({name}) has {best:.3f}. "
     if leaking >= best:
         text += "Even with the leak there is no gain to explain at this budget."

@@ -43,10 +43,12 @@ from .scale import PILOT
 FEW_STEPS = 12  # of the only rate, to know its pace
 # By family: validations along a training run, and examples and members of one; fewer where drawing is dear.
 CURVE = {"diffusion": 5, "distribution": 10}
+LOOK_EVERY = 2.0  # CPU minutes between two validations of a long run, which are more than those
 VALIDATION = {"diffusion": (16, 4), "distribution": (32, 8)}
 NOT_IN_PILOTS = {"solid": {"copula": "independent"}}  # fitted after training, and the CRPS of a cell does not see it
 ROLLED = 4  # one scene in so many is rolled out: from the second step on every member is a query of its own
 FLAT = 0.02  # a curve is flat if its last quarter gains less than this share
+REST = 0.01  # ... and at rest if its last third does
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def tuned(
     left = _left(cell, spent, len(pilots))
     step = pilots[best]["step_seconds"]
     expected = left["steps"] if "steps" in left else int(60 * left["minutes"] / step)
-    points = CURVE.get(model_class(cell.model).family, 12)
+    points = max(CURVE.get(model_class(cell.model).family, 12), round((cell.minutes or 0.0) / LOOK_EVERY))
     warmup = min(100, max(1, expected // 10))
     config = _config(cell, best, left, validate_every=max(10, expected // points), warmup=warmup)
     start, whole = time.process_time(), not (folder / "main").exists()
@@ -175,8 +177,10 @@ def tuned(
         "best_step": run.info["history"]["best_step"],
         "validation_crps": run.info["history"]["crps"],
         "curve": curve,
-        "last_quarter_gain": (gain := last_quarter_gain(curve)),
+        "last_quarter_gain": (gain := late_gain(curve, 1 / 4)),
         "flattened": None if gain is None else gain < FLAT,
+        "last_third_gain": (gain := late_gain(curve, 1 / 3)),
+        "at_rest": None if gain is None else gain < REST,
     }
     return account, run
 
@@ -262,9 +266,9 @@ def _curve(log: Path) -> tuple[list[tuple[float, float]], float | None]:
     return points, (speeds[-1] if speeds else None)
 
 
-def last_quarter_gain(curve: list[tuple[float, float]]) -> float | None:
-    """Relative fall of the best validation CRPS over the last quarter of the run's time."""
+def late_gain(curve: list[tuple[float, float]], last: float) -> float | None:
+    """Relative fall of the best validation CRPS over the last share of the run's time."""
     if len(curve) < 4:
         return None
-    before = [crps for seconds, crps in curve if seconds <= 0.75 * curve[-1][0]]
+    before = [crps for seconds, crps in curve if seconds <= (1 - last) * curve[-1][0]]
     return None if not before else 1 - min(crps for _, crps in curve) / min(before)

@@ -15,6 +15,7 @@ from ...errors import SolidError
 from ...worlds import NavierStokes
 
 PILOT = 0.08  # of a cell's budget, for each candidate learning rate
+REST = 60.0  # CPU minutes in which trainings may come to rest
 RATES = {"adversarial": (5e-4, 1e-3, 2e-3)}  # the games stop working outside a narrow range
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -62,7 +63,11 @@ def flat(shelf: Shelf) -> str:
 
 def curves_figure(shelf: Shelf) -> Figure | None:
     """Validation CRPS against CPU time: has each model been given enough?"""
-    found = {label: r["training"]["curve"] for label, r in column(shelf).items() if r and r["training"]}
+    return drawn({label: r["training"]["curve"] for label, r in column(shelf).items() if r and r["training"]})
+
+
+def drawn(found: Mapping[str, Any]) -> Figure | None:  # by label, pairs of CPU seconds and CRPS
+    """A line for each model."""
     if not found:
         return None
     figure = Figure(figsize=(8, 4), layout="constrained")
