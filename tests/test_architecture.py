@@ -26,7 +26,7 @@ LAYERS = [
     ["pairs", "models"],
     ["worlds", "training"],
     ["prediction"],
-    ["quality"],
+    ["quality", "placement"],
     ["plot"],
     ["report", "view"],
     [*FRONT_DOOR, "experiments"],
