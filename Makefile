@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo fuzz kill lint test check format bench clean
+.PHONY: help setup demo docs fuzz kill lint test check format bench clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ check: lint test ## what must pass before a change is accepted
 format: $(READY) ## let ruff rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)   ## the documentation as a site in build/docs; a warning is an error, nothing is loaded from elsewhere
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 bench: $(READY)  ## the measured claims; results are stored under results/ with their provenance
 	$(BIN)/python benchmarks/run.py

@@ -16,7 +16,9 @@ from test_architecture import RANK
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "solidfield"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-FILES = [str(path) for folder in ("src", "tests", "benchmarks", "docs") for path in (ROOT / folder).rglob("*.*")]
+FILES = [
+    str(path) for folder in ("src", "tests", "benchmarks", "docs", "gallery") for path in (ROOT / folder).rglob("*.*")
+]
 FILES += [str(path) for path in ROOT.glob("*.*")]
 
 
@@ -63,6 +65,14 @@ def test_files_exist(page: Path):
     named = set(re.findall(r"`([\w./-]+/[\w.-]*\.(?:py|md|toml)|[\w-]+\.py)`", page.read_text()))
     for name in named:
         assert any(path.endswith(f"/{name}") for path in FILES), name
+
+
+def test_the_site_has_every_page_and_every_public_name():
+    trees = re.findall(r"```{toctree}\n(.*?)```", (ROOT / "docs" / "index.md").read_text(), re.DOTALL)
+    listed = {word for tree in trees for word in re.findall(r"^(?!:)(\S+)$", tree, re.MULTILINE)}
+    assert listed == {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"} | {"self"}
+    described = re.findall(r"^\.\. (?:auto|py:)\w+:: (\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert sorted(described) == solidfield.__all__
 
 
 def test_the_picture_of_the_house_is_the_house():

@@ -122,17 +122,19 @@ def test_a_run_reads_as_it_was_trained_and_says_so(tmp_path):
     table["when"] = pd.to_datetime(table.pop("time")).dt.strftime("%m/%d/%Y %H.%M")
     table.to_csv(tmp_path / "table.csv", index=False)
     options = {"columns": {"time": "when"}, "dates": "%m/%d/%Y %H.%M", "timezone": "+05:30", "drop_above": 90.0}
+    options["name"] = "PM2.5"
     grid = {"cell": "0.01deg", "every": "1h", "model": "climatology", "preset": "smoke"}
     run = fit(tmp_path / "table.csv", tmp_path / "run", **options, **grid)
     later = pd.concat([table, table.tail(1).assign(pm="broken")])
     later.to_csv(tmp_path / "later.csv", index=False)
     said = []
     frames = run.read(tmp_path / "later.csv", say=said.append)
-    assert said[0] == ("read as in training: timezone +05:30, columns time=when, dates %m/%d/%Y %H.%M, drop above 90.0")
+    words = "read as in training: timezone +05:30, columns time=when, dates %m/%d/%Y %H.%M, name PM2.5, drop above 90.0"
+    assert said[0] == words
     assert "1 refused" in said[-1]
-    assert frames["pm"].max() < 90
+    assert frames["PM2.5"].max() < 90
     assert frames.equals(run.read(tmp_path / "later.csv", **options))
-    assert run.read(tmp_path / "later.csv", drop_above=50.0)["pm"].max() < 50  # what is given now counts
+    assert run.read(tmp_path / "later.csv", drop_above=50.0)["PM2.5"].max() < 50  # what is given now counts
     maps = run.forecast(tmp_path / "later.csv", members=2, at="2023-03-02T08:00")
     assert maps.attrs["notes"] == "; ".join(said)
     assert maps["init_time"].values[0] == np.datetime64("2023-03-02T02:30")  # a text is of the run's zone

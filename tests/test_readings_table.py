@@ -269,3 +269,12 @@ def test_longitudes_in_both_conventions_are_one_place(tmp_path):
         table = open_table(tmp_path / "t.csv")
         assert rows_of(table)["x"][0] == west
         assert any("0 .. 360" in note for note in table.notes) == (east != west)
+
+
+def test_variables_are_called_as_the_user_says(tmp_path):
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm,t (degC)\n2024-01-01T00:00Z,1,2,3,4\n")
+    assert open_table(tmp_path / "t.csv", name="pm=PM2.5,t=air temperature").variables == ("PM2.5", "air_temperature")
+    assert open_table(tmp_path / "t.csv", columns={"value": "pm"}, name="PM2.5").variables == ("PM2.5",)
+    for name, why in (("PM2.5", "can be but one"), ("no2=NO2", "no variable 'no2'"), ("t=pm", "another thing")):
+        with pytest.raises(SolidError, match=why):
+            open_table(tmp_path / "t.csv", name=name)

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -303,3 +304,18 @@ def test_a_simulation_is_judged_by_trajectory_without_hours_or_days(tmp_path) ->
         names
     )
     assert not [name for name in names if "hour" in name]
+
+
+def test_findings_show_themselves_in_notebooks(findings):
+    """The verdict and the score of every lead, in HTML and SVG without scripts, small; markup in names is text."""
+    html = findings._repr_html_()
+    assert findings.verdict.headline in unescape(html)
+    for call in findings.verdict.calls:
+        assert f">{call.where}</td>" in html
+        assert f"CRPS {call.own['crps'].mean:.3g}" in html
+    assert html.count("<svg") == 2
+    assert len(html) < 60_000
+    assert not re.search(r"<script|on\w+=|https?:", html)
+    named = replace(findings, run=replace(findings.run, variables=("<b>pm",)))._repr_html_()
+    assert "<b>" not in named
+    assert "&lt;b&gt;pm" in named

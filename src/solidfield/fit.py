@@ -58,6 +58,7 @@ def fit(
     timezone: str | None = None,
     dates: str | None = None,
     units: str | None = None,
+    name: str | None = None,
     drop_above: float | None = None,
     transform: str | None = None,
     offset: float | None = None,
@@ -97,7 +98,7 @@ def fit(
         Size of a cell ("1km", "0.01deg") and time step ("1h"). Default: as the readings suggest.
     variables : sequence of str, optional
         Which to model. Default: all.
-    columns, dates, units : optional
+    columns, dates, units, name : optional
         How to read the table, as for `check`.
     timezone : str, optional
         Of times without an offset, and of the calendar and the held-out days: "Asia/Kolkata" or "+05:30".
@@ -158,6 +159,7 @@ def fit(
         "timezone": timezone,
         "dates": dates,
         "units": units,
+        "name": name,
         "drop_above": drop_above,
     }
     pairing: dict[str, Any] = {
@@ -195,9 +197,9 @@ def fit(
         frames = replace(frames, timezone=timezone or frames.timezone)
         leads = _leads(leads, ahead, frames.every)
         if open_choice and not resume and not _for_pairs(offset, holdout, covariates):
-            name, why = choose_model(frames)
+            suited, why = choose_model(frames)
             tell(why, say)
-            config = _config(preset, settings, minutes, steps, name, seed, of_readings=True)
+            config = _config(preset, settings, minutes, steps, suited, seed, of_readings=True)
         if config.model.name == SolidSet.name:
             for option in _for_pairs(offset, holdout, covariates):
                 raise SolidError(f"'{option}' does nothing for model '{SolidSet.name}'; leave it out")

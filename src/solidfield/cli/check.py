@@ -17,6 +17,7 @@ def check(
     timezone: reading.TimezoneOption = None,
     date_format: reading.DatesOption = None,
     units: reading.UnitsOption = None,
+    name: reading.NameOption = None,
     refused: reading.RefusedOption = None,
     figure: show.FigureOption = None,
     json: show.JsonOption = False,
@@ -29,6 +30,7 @@ def check(
             timezone=timezone,
             dates=date_format,
             units=units,
+            name=name,
             refused=refused,
             progress=update,
         )

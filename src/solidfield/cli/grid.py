@@ -23,6 +23,7 @@ def grid(
     timezone: reading.TimezoneOption = None,
     date_format: reading.DatesOption = None,
     units: reading.UnitsOption = None,
+    name: reading.NameOption = None,
     bounds: Annotated[str | None, typer.Option(metavar="S,W,N,E", help="Outer edges of the grid.")] = None,
     domain: Annotated[str | None, typer.Option(help="Cells that count: GeoJSON, or file.nc:variable.")] = None,
     anchor: Annotated[
@@ -53,6 +54,7 @@ def grid(
             timezone=timezone,
             dates=date_format,
             units=units,
+            name=name,
             bounds=parse_bounds(bounds),
             domain=domain,
             anchor=anchor,

@@ -26,6 +26,9 @@ DatesOption = Annotated[
     str | None, typer.Option("--date-format", help="dayfirst, monthfirst or a pattern: %d.%m.%Y %H:%M.")
 ]
 UnitsOption = Annotated[str | None, typer.Option(help="Of the values, where the file does not say.")]
+NameOption = Annotated[
+    str | None, typer.Option(help="What to call the variable: PM2.5; of several: pm=PM2.5,t=temperature.")
+]
 DropAboveOption = Annotated[float | None, typer.Option(help="Drop readings above this; they are counted.")]
 DropBelowOption = Annotated[float | None, typer.Option(help="Drop readings below this; they are counted.")]
 RefusedOption = Annotated[Path | None, typer.Option(help="CSV of everything refused or dropped, with the reason.")]

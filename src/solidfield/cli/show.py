@@ -68,19 +68,19 @@ def _lines(what: str, quiet: bool) -> Iterator[Told]:
     begun = time.monotonic()
     told, last = begun, ""
 
-    def say(now: float) -> None:
-        print(f"{what}   {now - begun:,.0f} s   {last}", file=sys.stderr, flush=True)
+    def say(now: float, words: str) -> None:
+        print(f"{what}   {now - begun:,.0f} s   {words}".rstrip(), file=sys.stderr, flush=True)
 
     def update(words: str, done: int, total: int | None) -> None:
         nonlocal told, last
-        last, now = f"{done:,} of {total:,}   {words}" if total else words, time.monotonic()
+        last, now = words or "done", time.monotonic()
         if not quiet and now - told >= PAUSE:
             told = now
-            say(now)
+            say(now, f"{done:,} of {total:,}   {words}" if total else words)
 
     yield update
     if last and not quiet:
-        say(time.monotonic())
+        say(time.monotonic(), last)
 
 
 def line(label: str, text: str, quiet: bool = False) -> None:

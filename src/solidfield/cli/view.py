@@ -53,6 +53,7 @@ def view(
     timezone: reading.TimezoneOption = None,
     date_format: reading.DatesOption = None,
     units: reading.UnitsOption = None,
+    name: reading.NameOption = None,
     drop_above: reading.DropAboveOption = None,
     json: show.JsonOption = False,
 ) -> None:
@@ -67,6 +68,7 @@ def view(
         "timezone": timezone,
         "dates": date_format,
         "units": units,
+        "name": name,
         "drop_above": drop_above,
     }
     given = {name: value for name, value in options.items() if value is not None}

@@ -29,7 +29,8 @@ from ..readings.size import refuse_wild
 from ..training.record import RunRecord
 
 FramesLike: TypeAlias = Readings | np.ndarray
-ASSUMED = ("timezone", "columns", "dates", "units", "drop_above")  # what a run remembers of how its readings were read
+# What a run remembers of how its readings were read.
+ASSUMED = ("timezone", "columns", "dates", "units", "name", "drop_above")
 Times = str | np.datetime64 | Sequence[str] | Sequence[np.datetime64] | np.ndarray
 Fields = Callable[[np.ndarray], np.ndarray]  # (N,) seconds -> (N, G, H, W) dynamic fields
 

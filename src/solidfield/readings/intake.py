@@ -38,6 +38,7 @@ def check(
     timezone: str | None = None,
     dates: str | None = None,
     units: str | None = None,
+    name: str | None = None,
     refused: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Diagnosis:
@@ -58,6 +59,8 @@ def check(
         "dayfirst", "monthfirst" or a pattern such as "%d.%m.%Y %H:%M". Default: as the rows tell.
     units : str, optional
         Of the values, where the readings do not say: one unit, or one for each variable, comma-separated.
+    name : str, optional
+        What to call the variable: "PM2.5"; of several, "pm=PM2.5,t=temperature". Default: as its column is called.
     refused : path, optional
         CSV to write, with every field refused and the reason.
     progress : callable, optional
@@ -83,7 +86,7 @@ def check(
     >>> diagnosis.rows, [finding.what for finding in diagnosis.findings]
     (48, ['time-zone'])
     """
-    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates)
+    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates, name=name)
     return diagnose(table, refused=None if refused is None else Path(refused), progress=progress)
 
 
@@ -98,6 +101,7 @@ def grid(
     timezone: str | None = None,
     dates: str | None = None,
     units: str | None = None,
+    name: str | None = None,
     bounds: tuple[float, float, float, float] | None = None,
     domain: str | Path | Mapping[str, Any] | None = None,
     like: Layout | xr.Dataset | None = None,
@@ -126,7 +130,7 @@ def grid(
         Time step, "30min", "1h" or "1d". Default: likewise.
     variables : sequence of str, optional
         Which to keep. Default: all.
-    columns, timezone, dates, units : optional
+    columns, timezone, dates, units, name : optional
         How to read the table, as for `check`.
     bounds : (south, west, north, east), optional
         Outer edges of the grid in degrees. Default: those of the readings.
@@ -174,7 +178,7 @@ def grid(
     ([[[2.0]]], [[[2]]])
     """
     said: list[str] = []
-    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates)
+    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates, name=name)
     if like is None and table.lattice is None and (cell is None or every is None):
         cell, every, why = suggest(table, cell, every)
         said.append(why)

@@ -113,12 +113,14 @@ def open_table(
     timezone: str | None = None,
     units: str | None = None,
     dates: str | None = None,
+    name: str | None = None,
 ) -> Table:
     """Readings from a path, a list of paths, a folder, a glob, a pandas DataFrame or an xarray object.
 
     `columns` names columns by role (time, y, x, value, sensor, error; several variables as "pm1+pm10"), `timezone` is
     that of times without an offset, `units` are those of the values (one, or one for each, comma-separated), `dates`
-    is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M".
+    is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M", `name` is what the variable is to be called, or
+    "pm=PM2.5,t=temperature" where there are several.
     """
     form = find_format(timezone, dates)
     sources, notes = open_sources(source, columns)
@@ -134,11 +136,12 @@ def open_table(
                 f"{', '.join(repeated)}: parts of a date, left out; --columns value=NAME reads them all the same"
             )
     variables = _variables(parts[0].columns)
-    for column, name in zip(parts[0].columns.values, variables, strict=True):
-        if name != label(column):
-            notes.append(f"column '{column}' is called {name}, for another thing has its name")
+    for column, called in zip(parts[0].columns.values, variables, strict=True):
+        if called != label(column):
+            notes.append(f"column '{column}' is called {called}, for another thing has its name")
     parts = [_in_order(part, variables, parts[0].source.name) for part in parts]
     parts = settle_dates(parts, notes)
+    variables = _called(variables, name, parts[0].source.name)
     table = Table(parts, variables, find_units(parts[0], units), notes)
     inspect(table)
     return table
@@ -216,6 +219,29 @@ def _variables(columns: Columns) -> tuple[str, ...]:
             name, again = f"{first}_{again}", again + 1
         names.append(name)
     return tuple(names)
+
+
+def _called(variables: tuple[str, ...], name: str | None, where: str) -> tuple[str, ...]:
+    """The variables under the names that the user gives them.
+
+    >>> _called(("pm",), "PM2.5", "a.csv"), _called(("pm", "t"), "t=air temperature", "a.csv")
+    (('PM2.5',), ('pm', 'air_temperature'))
+    """
+    if name is None:
+        return variables
+    pairs = [part.partition("=") for part in name.split(",")] if "=" in name else [(variables[0], "=", name)]
+    given = {old: new for old, _, new in pairs}
+    if "=" not in name and len(variables) > 1:
+        which = f"name the one to read (--columns value={variables[0]}), or write --name {variables[0]}={name}"
+        raise SolidError(f"{where} has variables {', '.join(variables)}, and '{name}' can be but one; {which}")
+    for old in given:
+        if old not in variables:
+            raise SolidError(f"{where} has no variable '{old}' to call {given[old]}; it has {', '.join(variables)}")
+    called = tuple(label(given[one]) if one in given else one for one in variables)
+    wrong = [one for one in called if is_taken(one, called) or called.count(one) > 1]
+    if wrong:
+        raise SolidError(f"--name {name}: '{wrong[0]}' is the name of another thing in maps; choose another")
+    return called
 
 
 def find_units(part: Part, given: str | None) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from ..engine import Progress
 from ..errors import SolidError
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore, open_pairs
+from ..prediction.card import card, picture
 from ..prediction.predict import provenance
 from ..scores.table import Lead, ScoreTable
 from ..training.record import PAIRS, RunRecord
@@ -24,6 +25,7 @@ from .rollouts import judge_rollouts
 from .scoring import judge
 from .targets import Targets, choose_examples, local_times, reading_targets, share_beyond
 from .verdict import Verdict, verdict
+from .words import amount, percent
 
 PROBES = 4  # places of each variable whose series is drawn
 HIGH = 0.9  # quantile of the training readings that counts as high
@@ -53,6 +55,28 @@ class Findings:
     held: Mapping[str, np.ndarray]  # cells held for ever, by kind: (H, W) bool
     high: tuple[float, ...]  # (C,) the readings' upper tenth
     evidence: list[Evidence]
+
+    def _repr_html_(self) -> str:
+        """The verdict, the score that decides at each lead, and the mean and spread of the first scene."""
+        lines = {"verdict": self.verdict.headline, "the map": self.verdict.map}
+        for call in self.verdict.calls:
+            units, coverage = self.table.variables[call.variable], call.own["coverage_90"]
+            rival = f"; {call.best.model} {amount(call.best['crps'].mean, units)}" if call.best else ""
+            held = f"; 90 % intervals hold {percent(coverage.mean, 1)}" if coverage else ""
+            lines[call.where] = f"CRPS {amount(call.own['crps'].mean, units)}{rival}{held}"
+        lines["where not to trust it"] = " ".join(self.verdict.caution) or "nothing was found"
+        title = f"How far to trust maps of {', '.join(self.table.variables)}"
+        return card(title, lines, self._small_maps() if self.evidence else [])
+
+    def _small_maps(self) -> list[str]:
+        scene, grid, name = self.evidence[0], self.run.grid, self.run.variables[0]
+        members = scene.own.picture[:, 0]  # (K, H, W)
+        maps = {f"mean of {name} {scene.lead.ahead}": members.mean(0), f"spread of {name}": members.std(0)}
+        read, units = np.isfinite(scene.given[0]), self.run.units[0]
+        return [
+            picture(np.where(grid.inside, values, np.nan), grid.y, grid.x, words, units, read)
+            for words, values in maps.items()
+        ]
 
 
 def evaluate_run(

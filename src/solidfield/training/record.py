@@ -40,6 +40,7 @@ class HowRead(BaseModel):
     columns: dict[str, str] | None = None
     dates: str | None = None
     units: str | None = None
+    name: str | None = None
     drop_above: float | None = None
 
 
