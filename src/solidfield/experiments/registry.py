@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import studies
-from .bench import airdelhi, aqi36, era5, flow, gaussian, kolkata
+from .bench import airdelhi, aqi36, era5, flow, gaussian, kolkata, network
 from .cell import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -15,6 +15,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         era5.EXPERIMENT,
         airdelhi.EXPERIMENT,
         aqi36.EXPERIMENT,
+        network.EXPERIMENT,
         *studies.EXPERIMENTS,
     )
 }
