@@ -15,13 +15,21 @@ import torch
 from torch import Tensor
 
 from ..config import TrainConfig
+from ..disk import read_json, read_tensors
 from ..engine import Progress
 from ..forecast import Forecaster
+from ..grid import lengths
 from ..keys import key
 from ..models import build
+from ..models.solid_set import SolidSet
+from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
-from ..training.loop import train
-from ..training.record import RUN, RunRecord
+from ..questions.drawing import Plan
+from ..questions.record import Record
+from ..training.lessons import QuestionTask
+from ..training.loop import train, train_task
+from ..training.record import RUN, WEIGHTS, RunRecord
+from ..training.sets import best_transforms
 
 STANDING: dict[str, Any] = {
     "clock": "cpu",
@@ -60,6 +68,39 @@ def trained(
         told = None if progress is None else lambda what, *done: progress(f"{stage}, {what}", *done)
         train(network, store, folder, config, dict(options), resume=resume, progress=told, ready=ready)
     return RunRecord.open(folder)
+
+
+QUESTIONS: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
+
+
+def trained_on_questions(
+    record: Record,  # physical units
+    plan: Plan,
+    folder: Path,
+    minutes: float,
+    seed: int,
+    progress: Progress | None = None,
+    transforms: tuple[str, ...] | None = None,  # None: chosen by held-out readings
+) -> tuple[SolidSet, QuestionTask, float]:  # and the seconds it took
+    """The model of sets, trained on a record that no table of readings stands behind."""
+    config = TrainConfig(minutes=minutes, clock="cpu", seed=seed, **QUESTIONS)
+    size: dict[str, Any] = {"lengths": lengths(record.grid)[0], "frames": plan.reach}
+
+    def task_of(transforms: tuple[str, ...]) -> QuestionTask:
+        scaling = Scaling.of_record(record, record.of_split("train"), transforms)
+        return QuestionTask(scaling.of_readings(record), scaling, plan, config, {})
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
+        task = task_of(transforms or best_transforms(record, task_of, size)[0])
+        depth = 0 if record.calendar is None else record.calendar.shape[1]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(key(seed, "weights"))
+            model = SolidSet(record.grid, len(record.variables), calendar=depth, **size)
+        found = train_task(model, task, folder, config, resume=(folder / RUN).is_file(), progress=progress)
+    model.load_state_dict(read_tensors(folder / WEIGHTS, read_json(folder / RUN)["files"][WEIGHTS]))
+    model.look = None
+    return model.eval(), task, found.seconds
 
 
 @contextmanager

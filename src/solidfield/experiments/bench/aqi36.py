@@ -16,19 +16,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
 import torch
 
-from ...config import TrainConfig
-from ...disk import read_json, read_tensors
 from ...engine import Progress
 from ...errors import SolidError
-from ...grid import lengths
-from ...keys import key
 from ...models.solid_set import KINDS, SolidSet
 from ...pairs.records import set_aside
 from ...pairs.scaling import Scaling
@@ -37,13 +32,10 @@ from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
 from ...questions.record import Record
 from ...training.lessons import QuestionTask
-from ...training.loop import train_task
-from ...training.record import RUN, WEIGHTS
-from ...training.sets import best_transforms
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import AQI36, CREDIT, read_aqi36
 from ..text import Table, number
-from ..trainer import alone, threads
+from ..trainer import threads, trained_on_questions
 
 LEVELS = np.arange(1, 20) / 20
 GAPS = {"1 h": (1, 1), "2-6 h": (2, 6), "7-24 h": (7, 24), "longer": (25, 10**6)}
@@ -85,49 +77,22 @@ class Aqi36Cell(Cell):
         record = data.record(np.where(away, np.nan, known))
         if self.part != "gaps":  # gaps are at places that training knows
             record = set_aside(record)
-        run = place.work / "runs" / self.run
-        with alone(run.with_name(f"{run.name}.lock")), threads(1):
-            plan = PLANS.get(self.part, PLAN)
-            model, scaling, task, seconds = trained(record, run, plan, self.minutes, self.seed, progress)
-            return judged(data, model, scaling, task, asked, self.members, self.seed) | {"training_seconds": seconds}
-
-
-def trained(
-    record: Record, run: Path, plan: Plan, minutes: float, seed: int, progress: Progress | None
-) -> tuple[SolidSet, Scaling, QuestionTask, float]:
-    """Train on the training months, or take the run that stands."""
-    pace: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
-    config = TrainConfig(minutes=minutes, clock="cpu", seed=seed, **pace)
-
-    def task_of(transforms: tuple[str, ...]) -> QuestionTask:
-        scaling = Scaling.of_record(record, record.of_split("train"), transforms)
-        return QuestionTask(scaling.of_readings(record), scaling, plan, config, {"credit": CREDIT})
-
-    size: dict[str, Any] = {"lengths": lengths(record.grid)[0], "frames": PLAN.reach}
-    task = task_of(best_transforms(record, task_of, size)[0])
-    depth = 0 if record.calendar is None else record.calendar.shape[1]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(seed, "weights"))
-        model = SolidSet(record.grid, 1, calendar=depth, **size)
-    resume = (run / RUN).is_file()
-    result = train_task(model, task, run, config, resume=resume, progress=progress)
-    info = read_json(run / RUN)
-    model.load_state_dict(read_tensors(run / WEIGHTS, info["files"][WEIGHTS]))
-    model.look = None
-    return model.eval(), task.scaling, task, result.seconds
+        run, plan = place.work / "runs" / self.run, PLANS.get(self.part, PLAN)
+        model, task, seconds = trained_on_questions(record, plan, run, self.minutes, self.seed, progress)
+        with threads(1):
+            return judged(data, model, task, asked, self.members, self.seed) | {"training_seconds": seconds}
 
 
 def judged(
     data: AQI36,
     model: SolidSet,
-    scaling: Scaling,
     task: QuestionTask,
     asked: np.ndarray,  # (T, 36) bool
     members: int,
     seed: int,
 ) -> Result:
     """Members of every judged reading, and the prior's law of it."""
-    record, grid = task.record, data.grid
+    record, scaling, grid = task.record, task.scaling, data.grid
     frame, station = np.nonzero(asked)
     truth = data.ground[frame, station]
     begin = time.process_time()

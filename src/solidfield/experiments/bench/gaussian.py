@@ -33,6 +33,9 @@ from ..text import Table, named, with_error
 from ..trainer import alone
 from .exact import means, normal_crps, ratio
 from .figures import gaussian_figure, scene_figure
+from .gaussian_joint import SCHEMES as JOINT_SCHEMES
+from .gaussian_joint import JointCell
+from .gaussian_joint import tables as joint_tables
 from .gaussian_window import WindowCell
 from .gaussian_window import tables as window_tables
 
@@ -90,7 +93,10 @@ def gaussian_cells(
     members: Annotated[int, "Of each ensemble."] = 100,
     seed: Annotated[int, "Of the world, the weights and the members."] = 0,
     window: Annotated[int, "Frames that are known; from 2 on, both encoders at leads 0 to 8 and when filling."] = 1,
+    variables: Annotated[int, "2: two variables that hang together, learned jointly and alone."] = 1,
 ) -> list[Cell]:
+    if variables == 2:
+        return [JointCell(name, minutes, members, seed=seed) for name in JOINT_SCHEMES]
     size = {"trajectories": trajectories, "scenes": scenes, "members": members, "seed": seed}
     names = (schemes or (SCHEMES if window == 1 else WINDOWED)).split(",")
     budgets: dict[str, float | None] = {EXACT: None} | dict.fromkeys(names, minutes)
@@ -204,6 +210,9 @@ def tables(results: Sequence[Result]) -> list[Table]:
     windowed = [result for result in results if "window" in result["cell"]]
     if windowed:
         return window_tables(windowed)
+    together = [result for result in results if "variables" in result["cell"]]
+    if together:
+        return joint_tables(together)
     made: list[Table] = []
     for title, found in entries(results).items():
         names = {scheme: named(scheme, bool(entry.get("leaks"))) for scheme, entry in found.items()}

@@ -16,15 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from ...config import TrainConfig
-from ...disk import read_json, read_tensors
 from ...engine import Progress
-from ...grid import lengths
-from ...keys import evenly, key, numpy_generator
+from ...keys import evenly, numpy_generator
 from ...models.solid_set import SolidSet
-from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore, open_pairs
 from ...prediction.answer import Scene, answer
 from ...prediction.ensemble import draw
@@ -33,16 +28,13 @@ from ...questions.record import SPLITS, Record
 from ...scores.calibration import covered, ranks
 from ...scores.estimate import bootstrap
 from ...scores.metrics import crps_map, select
-from ...training.lessons import QuestionTask
-from ...training.loop import train_task
-from ...training.record import RUN, WEIGHTS
 from ...worlds import GaussianWorld, Posterior, write_truth
 from ...worlds.observe import observe
 from ...worlds.scenarios import Scenario
 from ..cell import Cell, Place, Result
 from ..schemes import train_scheme
 from ..text import Table, with_error
-from ..trainer import alone, threads
+from ..trainer import alone, trained_on_questions
 from .exact import means, normal_crps, ratio
 
 AHEAD, FILLED, STRIDE = tuple(range(1, 9)), -2, 2
@@ -198,25 +190,16 @@ def set_members(judge: Judge, run: Path, cell: WindowCell, progress: Progress | 
     """Train the model of sets and answer the scenes with the readings of their windows alone."""
     record, place = record_of_sources(judge.store)
     plan = Plan(cell.window, -FILLED, AHEAD, fill=0.25, now=0.25, ahead=0.5, unread=0.0, outage=0.0, sparse=0.5)
-    pace: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
-    config = TrainConfig(minutes=cell.minutes, clock="cpu", seed=cell.seed, **pace)
-    scaling = Scaling.of_record(record, record.of_split("train"), ("none",))
-    task = QuestionTask(scaling.of_readings(record), scaling, plan, config, {})
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(cell.seed, "weights"))
-        model = SolidSet(record.grid, 1, lengths=lengths(record.grid)[0], frames=plan.reach)
-    run.parent.mkdir(parents=True, exist_ok=True)
-    with alone(run.with_name(f"{run.name}.lock")), threads(1):
-        train_task(model, task, run, config, resume=(run / RUN).is_file(), progress=progress)
-    model.load_state_dict(read_tensors(run / WEIGHTS, read_json(run / RUN)["files"][WEIGHTS]))
-    model.look = None
+    assert cell.minutes is not None
+    model, task, _ = trained_on_questions(record, plan, run, cell.minutes, cell.seed, progress, ("none",))
+    scaling = task.scaling
     cells = np.arange(record.grid.cells).reshape(record.grid.shape)[::SPARSE, ::SPARSE]
     lead = np.repeat(LEADS, cells.size)
     drawn = np.empty((cell.members, len(judge.chosen), len(LEADS), *cells.shape), np.float32)
     trajectory = judge.store.columns["trajectory"][judge.chosen]
     for n, begins in enumerate(zip(trajectory.tolist(), judge.frame.tolist(), strict=True)):
         scene = Scene(place[begins] + lead, np.tile(cells.ravel(), len(LEADS)), -lead - cell.window + 1, -lead)
-        values = answer(model.eval(), task.record, scene, cell.members, cell.seed, n)
+        values = answer(model, task.record, scene, cell.members, cell.seed, n)
         drawn[:, n] = values.reshape(drawn[:, n].shape) * scaling.std[0] + scaling.mean[0]
     return {name: _asked(drawn, lead) for name, lead in ASKED.items()}
 
