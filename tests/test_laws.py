@@ -241,3 +241,13 @@ def test_few_levels_estimate_the_same_objective_and_leave_the_features_to_the_mi
 def test_options_that_mean_nothing_are_refused(options, message):
     with pytest.raises(SolidError, match=message):
         DiffusionLaw(3, **options)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_can_begin_close_to_the_standard_normal(name):
+    torch.manual_seed(0)
+    law = LAWS[name](8)
+    law.begin_as_normal()
+    with torch.no_grad():
+        values = law.table(torch.randn(200, 8))[:, 0]
+    assert (values - NODES).abs()[:, 25:66].max() < 0.35  # within two standard deviations

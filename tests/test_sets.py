@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import solidfield as sf
 from solidfield.cli import app
 from solidfield.errors import SolidError
+from solidfield.models.set_encoder import Blur
 from solidfield.models.solid_set import SolidSet
 from solidfield.pairs.frames import as_frames
 from solidfield.pairs.records import record_of
@@ -41,7 +42,7 @@ def run(tmp_path_factory) -> sf.Run:
 
 
 def _hurried(prepare):
-    return lambda self, lessons, spacing, steps=0: prepare(self, lessons, spacing, 6)
+    return lambda self, lessons, spacing, places, steps=0: prepare(self, lessons, spacing, places, 6)
 
 
 def test_a_run_comes_back_as_it_was_trained(run):
@@ -159,3 +160,21 @@ def test_the_command_line_fills(run, tmp_path):
     written = pd.read_csv(out)
     assert counts["filled"] == int(written["filled"].sum())
     assert counts["given"] == len(table)
+
+
+def test_training_cannot_tell_an_unread_place_by_its_neighbours():
+    """Blurred rows keep distances' proportions and the order of weights' signs; other rows are as they are."""
+    torch.manual_seed(0)
+    away, weight = torch.randn(400, 5, 2), torch.randn(400, 5)
+    rows = torch.arange(400) % 2 == 0
+    told, vague = Blur(rows, torch.Generator().manual_seed(1)).of(away, weight)
+    assert torch.equal(told[~rows], away[~rows])
+    assert torch.equal(vague[~rows], weight[~rows])
+    before, after = away[rows].norm(dim=-1), told[rows].norm(dim=-1)
+    zoom = after / before
+    torch.testing.assert_close(zoom, zoom[:, :1].expand_as(zoom))  # one scale a target
+    assert abs(float(zoom[:, 0].log().std()) - 0.5) < 0.08
+    inner = lambda x: x @ x.mT  # noqa: E731
+    torch.testing.assert_close(inner(told[rows]), inner(away[rows]) * zoom[:, :1, None].square())  # turned or mirrored
+    assert torch.equal(vague[rows].sign(), weight[rows].sign())
+    assert abs(float((vague / weight)[rows].log().std()) - 0.5) < 0.05

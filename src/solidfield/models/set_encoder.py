@@ -3,10 +3,14 @@
 Every known reading is a token that says where and when it stands relative to the target, what it reads, and what
 kriging makes of it; the target is a token of its own with the kriging law and the calendar. Two layers of attention
 later the target's token is the feature vector of its law. Nothing says which cell it is: what is learned of one place
-holds at every other, also where no sensor ever stood.
+holds at every other, also where no sensor ever stood. Yet the pattern of its neighbours would give a training place
+away, and the network would learn it by heart. So training blurs what it sees of a place that is asked about as if it
+were unread (`Blur`): its surroundings are zoomed, turned and mirrored at random, kriging weights told with an error.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +20,29 @@ from ..theory.spacetime import Known, Laws
 
 TOKEN, TARGET = 11, 4  # numbers that describe a reading, and a target besides calendar and static fields
 FLAT = 0.05  # standardised: below such a spread, deviations are not divided by it any further
+ZOOM, VAGUE = 0.5, 0.5  # standard deviations of a blur: of the logarithm of its scale, and of each weight
+
+
+@dataclass(frozen=True)
+class Blur:
+    """What keeps training places from being known by their neighbours; see the head of this file."""
+
+    rows: Tensor  # (B,) bool: which targets may be blurred,
+    generator: torch.Generator
+    share: float = 1.0  # ... and with what chance each is: among many places none is learned by heart
+
+    def of(self, away: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:  # (B, k, 2), (B, k) -> the same
+        """Steps in space, and kriging weights, as training tells them."""
+
+        def draw(*shape: int) -> Tensor:
+            return torch.randn(shape, generator=self.generator).to(away.device)
+
+        zoom, angle = (ZOOM * draw(len(away), 1)).exp(), torch.atan2(draw(len(away), 1), draw(len(away), 1))
+        y, x = away[..., 0], draw(len(away), 1).sign() * away[..., 1]
+        turned = torch.stack([angle.cos() * y - angle.sin() * x, angle.sin() * y + angle.cos() * x], -1)
+        told = weight * (VAGUE * draw(*weight.shape)).exp()
+        rows = (self.rows & (torch.rand(len(away), generator=self.generator).to(away.device) < self.share))[:, None]
+        return torch.where(rows[..., None], zoom[..., None] * turned, away), torch.where(rows, told, weight)
 
 
 class Layer(nn.Module):
@@ -65,11 +92,15 @@ class SetEncoder(nn.Module):
         calendar: Tensor,  # (B, D)
         static: Tensor,  # (B, S) fields at the target
         static_known: Tensor,  # (B, k, S) fields at the readings, relative to the target's
+        blur: Blur | None = None,  # in training
     ) -> Tensor:  # (B, features)
         valid = known.valid
         step = known.offset / lengths
-        frames, away = step[..., 0], step[..., 1:].norm(dim=-1)
-        toward = step[..., 1:] * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
+        frames, place, weight = step[..., 0], step[..., 1:], law.weight
+        if blur is not None:
+            place, weight = blur.of(place, weight)
+        away = place.norm(dim=-1)
+        toward = place * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
         apart = (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
         which, whose = known.values.new_zeros(*valid.shape, 0), law.mean.new_zeros(len(valid), 0)
         if self.named and known.channel is not None and known.asked is not None:
@@ -81,7 +112,7 @@ class SetEncoder(nn.Module):
             [
                 known.values,
                 0.3 * apart,
-                3 * law.weight,
+                3 * weight,
                 law.covariance / variance,
                 toward[..., 0],
                 toward[..., 1],

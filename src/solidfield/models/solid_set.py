@@ -31,7 +31,7 @@ from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from .neighbours import NEAREST, nearest_readings
-from .set_encoder import SetEncoder
+from .set_encoder import Blur, SetEncoder
 
 GAPS, UNREAD, AHEAD = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+"), ("unread", "unread, outage"), ("1", "2-4", "5+")
 KINDS = (*GAPS, *UNREAD, *(f"ahead {lead}" for lead in AHEAD), *(f"unread, ahead {lead}" for lead in AHEAD))
@@ -43,6 +43,7 @@ FULL = 0.999  # of a tail: beyond, nothing is told apart
 FLAT = 0.05  # standard deviations: the shortest tail
 TAIL = 0.99  # the quantile of the readings where their tail begins
 LIKELIHOOD = 0.1  # its weight beside the CRPS
+FEW = 64  # places that a network could learn by heart
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
 TRANSFORMS = ("none", "log", "sqrt")
 
@@ -75,6 +76,7 @@ class SolidSet(nn.Module):
         self.static: Tensor
         self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static), channels=channels)
         self.law = LAWS[law](features, channels, **(law_options or {}))
+        self.law.begin_as_normal()
         self.register_buffer("steps", torch.ones(3))
         self.steps: Tensor  # typical steps between readings: frames, rows, columns
         self.register_buffer("stretch", torch.ones(channels, len(KINDS), len(LEVELS)))
@@ -85,6 +87,8 @@ class SolidSet(nn.Module):
         self.ends: Tensor  # (C, 4): the smallest training reading and the length of the tail there; the largest, too
         self.register_buffer("units", torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(channels, 1))
         self.units: Tensor  # (C, 4): transform, mean and std of transformed readings, std of the readings themselves
+        self.register_buffer("blurred", torch.ones(()))
+        self.blurred: Tensor  # share of the questions about unread places that training blurs
         self.look: Covariance | None = None
 
     def in_units(
@@ -123,9 +127,12 @@ class SolidSet(nn.Module):
     def label(self) -> str:
         return self.name
 
-    def prepare(self, lessons: Callable[[int], Lesson], spacing: tuple[float, float], steps: int = STEPS) -> None:
-        """Fit the prior to training questions; `spacing`: rows and columns between sensors."""
+    def prepare(
+        self, lessons: Callable[[int], Lesson], spacing: tuple[float, float], places: int, steps: int = STEPS
+    ) -> None:
+        """Fit the prior to training questions; `spacing`: rows and columns between sensors, at so many places."""
         self.steps.copy_(torch.tensor([1.0, *spacing]))
+        self.blurred.fill_(min(1.0, FEW / max(places, 1)))
 
         def batch(step: int, look: Covariance) -> tuple[Known, Tensor]:
             lesson = lessons(step)
@@ -134,15 +141,17 @@ class SolidSet(nn.Module):
         self.prior.fit(batch, self.frames, steps)
         self.look = None
 
-    def laws(self, questions: Questions) -> tuple[Tensor, Laws, Known]:
-        """Features (B, F) of the targets, and the Gaussian laws in whose units their own are."""
+    def laws(self, questions: Questions, practice: torch.Generator | None = None) -> tuple[Tensor, Laws, Known]:
+        """Features (B, F) of the targets, and the Gaussian laws in whose units their own are; in practice blurred."""
         if self.look is None:
             self.look = self.prior.lookup(self.frames)
         known = nearest_readings(self.look, questions, self.grid.shape, self.nearest)
         law = krige(self.prior, known, self.look)
         variance = self.prior.variance[questions.asked_channel]
         at, there = self._static(questions, known)
-        features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there)
+        unread = ~(questions.known & questions.own).any(1)
+        blur = None if practice is None else Blur(unread, practice, float(self.blurred))
+        features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there, blur)
         return features, law, known
 
     def _static(self, questions: Questions, known: Known) -> tuple[Tensor, Tensor]:  # (B, S), (B, k, S)
@@ -153,7 +162,7 @@ class SolidSet(nn.Module):
         return at, there * known.valid[..., None]
 
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
-        features, law, _ = self.laws(lesson.questions)
+        features, law, _ = self.laws(lesson.questions, practice=generator)
         channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
         crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel)
         return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator)).mean()
@@ -211,9 +220,9 @@ class SolidSet(nn.Module):
     @torch.no_grad()
     def calibrate(self, held_out: Iterable[Lesson]) -> dict[str, float]:
         """Stretch the laws of each kind until central intervals hold their share of held-out targets."""
-        found = [
-            (*self.latent(lesson), self.kind(lesson.questions), lesson.questions.asked_channel) for lesson in held_out
-        ]
+        found = []
+        for lesson in held_out:
+            found.append((*self.latent(lesson), self.kind(lesson.questions), lesson.questions.asked_channel))
         own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
         for c in range(self.prior.channels):
             self.stretch[c] = stretches(own[channel == c].abs(), kinds[channel == c])

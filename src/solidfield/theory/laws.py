@@ -73,6 +73,10 @@ class Law(nn.Module, ABC):
     def table(self, features: Tensor) -> Tensor:  # (P, C, nodes)
         """Q at NODES, increasing along the last axis: for many latents a cell, by `interpolate`."""
 
+    @abstractmethod
+    def begin_as_normal(self) -> None:
+        """Start close to the standard normal law, whatever the features: in the units of a prior, as that prior."""
+
     def quantiles(
         self,
         features: Tensor,  # (B, F, H, W)
@@ -113,6 +117,15 @@ class MixtureLaw(Law):
         with torch.no_grad():  # spread the components, so that they do not begin as copies of one another
             start = last.bias.view(channels, components, 3)
             start[..., 1] += torch.linspace(-0.5, 0.5, components)
+
+    @torch.no_grad()
+    def begin_as_normal(self) -> None:
+        last = self.head[-1]
+        assert isinstance(last, nn.Linear)
+        last.weight *= 0.1
+        start = last.bias.view(self.channels, self.components, 3)
+        start[..., 0] = 0.0
+        start[..., 2] = math.log(math.expm1(0.9))  # the components' own spread; their places add the rest
 
     def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, J)
         """log pi, mu, s."""
@@ -186,6 +199,9 @@ class DiffusionLaw(Law):
         self.out = nn.Linear(width, 1)
         nn.init.zeros_(self.out.weight)  # begin as the mixture
         nn.init.zeros_(self.out.bias)
+
+    def begin_as_normal(self) -> None:
+        self.mixture.begin_as_normal()
 
     def conditions(self, features: Tensor) -> Tensor:  # (P, C, width)
         return self.condition(features).unflatten(-1, (self.channels, -1))

@@ -76,6 +76,7 @@ class QuestionTask(Task):
         model.prepare(
             lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)),
             self.spacing(),
+            len(self.record.places),
             round(max(FEWEST_STEPS, brief * self.prior_steps)),
         )
 

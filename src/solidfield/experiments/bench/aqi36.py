@@ -42,7 +42,8 @@ GAPS = {"1 h": (1, 1), "2-6 h": (2, 6), "7-24 h": (7, 24), "longer": (25, 10**6)
 FOLDS = 6
 HOURS = 24  # of the members' joint draws: a scene is a day
 PLAN = Plan()
-PLANS = {"gaps": replace(PLAN, unread=0.05, as_was=0.8)}  # a run that fills alone practises to fill
+PLANS = {"gaps": replace(PLAN, unread=0.05, as_was=0.8)}  # a run that fills alone practises to fill, ...
+UNREAD = replace(PLAN, unread=0.5)  # ... one that is asked about unread places, to be asked about them
 PUBLISHED = (  # model, MAE, CRPS, how it is known: S second-hand, K quoted from memory of the paper
     ("CoFILL 2025", 8.70, None, "S"),
     ("PriSTI, ICDE 2023", 9.03, 0.0997, "S, K"),
@@ -77,7 +78,7 @@ class Aqi36Cell(Cell):
         record = data.record(np.where(away, np.nan, known))
         if self.part != "gaps":  # gaps are at places that training knows
             record = set_aside(record)
-        run, plan = place.work / "runs" / self.run, PLANS.get(self.part, PLAN)
+        run, plan = place.work / "runs" / self.run, PLANS.get(self.part, UNREAD)
         model, task, seconds = trained_on_questions(record, plan, run, self.minutes, self.seed, progress)
         with threads(1):
             return judged(data, model, task, asked, self.members, self.seed) | {"training_seconds": seconds}
