@@ -141,6 +141,36 @@ def test_distances_and_hours_are_named_where_they_are_clearly_off_and_often_read
     assert "is clearly outside" in verdict(results()).honest[0]  # "no region, distance or hour ..."
 
 
+def test_all_inside_on_few_days_is_no_evidence_of_width() -> None:
+    """Nine days inside have a chance of 0.9^9 = 39 % by intervals that are honest, forty days of 1.5 %."""
+    table = results(hours=[(7, 500, 1.0)])
+    exact = [
+        replace(one, metrics=one.metrics | {"coverage_90": estimate(1.0, 0.0)}) if one.bin else one
+        for one in table.scores
+    ]
+    for days, named in ((9, False), (40, True)):
+        scores = tuple(replace(one, groups=days) for one in exact)
+        assert ("07:00-07:59 (too wide)" in verdict(replace(table, scores=scores)).honest[0]) == named
+
+
+def test_what_judges_unread_places_is_named_and_never_denied() -> None:
+    table = results()
+    about = dict(table.about) | {"map": {"cells": 100, "never_supervised": {"pm": 25}, "held": {}}}
+    assert "no place was held out" in verdict(replace(table, about=about)).caution[0]
+    aside = replace(table.scores[0], region="set_aside", cells=40)
+    gap = replace(table.comparisons[0], region="set_aside")
+    judged = replace(table, about=about, scores=(*table.scores, aside), comparisons=(*table.comparisons, gap))
+    assert "places kept unread to judge the map are the only evidence" in verdict(judged).caution[0]
+
+
+def test_a_spread_that_is_off_does_not_contradict_honest_intervals() -> None:
+    for cover, words in ((0.9, "go by the intervals, not by the standard deviation"), (0.97, "of the members is 1.30")):
+        table = results(cover=cover)
+        metrics = table.scores[0].metrics | {"spread_skill": estimate(1.3)}
+        scores = (replace(table.scores[0], metrics=metrics), *table.scores[1:])
+        assert words in verdict(replace(table, scores=scores)).honest[1]
+
+
 def test_what_was_never_taught_never_judged_or_not_held_out_is_a_caution() -> None:
     assert verdict(results()).caution == []
     table = results(share=0.4, gaps=[("persistence", 0, estimate(0.2))])

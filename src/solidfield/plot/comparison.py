@@ -57,7 +57,7 @@ def bins_figure(
 ) -> Figure:
     """Error, honesty and number of readings along one axis."""
     positions = range(len(labels))
-    figure = Figure(figsize=(10, 3.6), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(10, 3.8), dpi=DPI, layout="constrained")
     error, honest, count = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 0.8))
     for name, (colour, marker) in looks(list(rows)).items():
         first = name == next(iter(rows))
@@ -69,7 +69,6 @@ def bins_figure(
     honest.axhline(0.9, color=GREY, linestyle="--", linewidth=1)
     honest.set(title="90 % intervals hold (grey: honest)", ylabel="share of readings inside")
     error.set(title="error, less is better", ylabel=with_units("CRPS", units), ylim=(0, None))
-    error.legend(fontsize=7, frameon=False)
     count.bar(positions, [row.cells for row in next(iter(rows.values()))], width=0.8, color=GREY)
     count.set(title="held-out readings", ylabel="number")
     every = -(-len(labels) // 8)  # more would run into each other
@@ -78,6 +77,8 @@ def bins_figure(
         ax.set_xlabel(axis)
         ax.set_xticks(positions[::every], labels[::every], **slant)
     tidy((error, honest, count))
+    handles, words = error.get_legend_handles_labels()
+    figure.legend(handles, words, loc="outside lower center", ncols=min(len(words), 6), fontsize=8, frameon=False)
     if title:
         figure.suptitle(title, fontsize=11)
     return figure

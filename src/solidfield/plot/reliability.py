@@ -124,4 +124,4 @@ def _distance_panel(ax: Axes, found: Measured, distance: np.ndarray, units: str,
         ax.plot([bin.mean for bin, _ in bins], heights, style, color=colour, markersize=4, linewidth=1.2, label=label)
     ax.set(title="away from the sensors", xlabel=with_units("distance to the nearest sensor", distance_units))
     ax.set(ylabel=units or "units of the field", ylim=(0, None))
-    ax.legend(fontsize=8, frameon=False)
+    ax.legend(fontsize=8, frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))  # off the curves

@@ -16,9 +16,10 @@ from typing import Any
 
 from ..scores.estimate import Estimate
 from ..scores.table import Comparison, Lead, Score, ScoreTable
-from .words import REGIONS, amount, distance_label, distinct, hours_label, percent, runs
+from .words import REGIONS, amount, distance_label, distinct, hours_label, listed, percent, runs
 
 NOMINAL, LOWEST, HIGHEST = 0.9, 0.85, 0.95
+LUCK = 0.05  # chance below which what all days agree on is no accident
 FEW = 30  # readings below which a bin is not judged
 MAP = ("held_sensors", "held_blocks", "set_aside", "left_out")  # places without a sensor, the strictest first
 SPREAD = (0.85, 1.15)  # of the ensemble over the error of its mean
@@ -97,7 +98,7 @@ def _map_line(between: Sequence[Call]) -> str:
     said: dict[str, list[str]] = {}
     for call in between:
         said.setdefault(_in_short(call), []).append(call.where)
-    details = [f"{words} {' and '.join(where)}" if len(said) > 1 else words for words, where in said.items()]
+    details = [f"{words} {listed(where)}" if len(said) > 1 else words for words, where in said.items()]
     where = REGIONS[between[0].own.region]
     honest = _intervals({call.intervals for call in between})
     return f"The map between the sensors, judged at {where}: {'; '.join(details)}. {honest}"
@@ -169,7 +170,7 @@ def _headline(calls: Sequence[Call], between: Sequence[Call] = ()) -> str:
         worth = "Not shown to be worth it here"
     else:
         worth = "Whether it is worth it cannot be said"
-    details = [f"{words} {' and '.join(where)}" if len(said) > 1 else words for words, where in said.items()]
+    details = [f"{words} {listed(where)}" if len(said) > 1 else words for words, where in said.items()]
     return f"{worth}: {'; '.join(details) or 'nothing was held out'}. {_intervals({call.intervals for call in calls})}"
 
 
@@ -269,8 +270,12 @@ def _mean(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
         )
     ratio = own.metrics.get("spread_skill")
     if isinstance(ratio, Estimate) and not SPREAD[0] <= ratio.mean <= SPREAD[1]:
-        words = "wider" if ratio.mean > 1 else "narrower"
-        said.append(f"{where}: the spread is {ratio.mean:.2f} times the error of the mean, {words} than it should be.")
+        said.append(
+            f"{where}: go by the intervals, not by the standard deviation, which is {ratio.mean:.2f} times the error "
+            "of the mean."
+            if call.intervals == "honest"
+            else f"{where}: the standard deviation of the members is {ratio.mean:.2f} times the error of their mean."
+        )
     return said
 
 
@@ -297,6 +302,8 @@ def _clearly_off(score: Score) -> str:
     coverage = score["coverage_90"]
     if coverage is None or score.cells < FEW or honesty(coverage.mean) == "honest":
         return ""
+    if coverage.mean == 1 and NOMINAL**score.groups > LUCK:  # resampling what is all inside gives a bar of no width
+        return ""
     return "" if coverage.has_bar and coverage.low <= NOMINAL <= coverage.high else honesty(coverage.mean)
 
 
@@ -319,10 +326,9 @@ def _untaught(table: ScoreTable) -> list[str]:
         sentences.append("The run was trained on other pairs than these: whether it has seen them is not known.")
     for variable, count in about["never_supervised"].items():
         if count:
+            known = [REGIONS[region] for region in MAP if table.select(variable=variable, region=region)]
             evidence = (
-                "held-out sensors and blocks are the only evidence for it"
-                if about["held"]
-                else "no place was held out to tell how well"
+                f"{listed(known)} are the only evidence for it" if known else "no place was held out to tell how well"
             )
             sentences.append(
                 f"{variable}: no training target ever lay at {count} of {about['cells']} cells "

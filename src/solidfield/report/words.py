@@ -40,6 +40,16 @@ def lead_label(lead_time: float, dated: bool) -> str:
     return f"{lead_time / length:g} {name}{'' if lead_time == length else 's'} ahead"
 
 
+def listed(words: Sequence[str]) -> str:
+    """
+    >>> listed(["at the time of the readings", "1 hour ahead", "3 hours ahead"]), listed(["1 hour ahead"])
+    ('at the time of the readings, 1 hour and 3 hours ahead', '1 hour ahead')
+    """
+    *others, last = words
+    later = [word.removesuffix(" ahead") if last.endswith(" ahead") else word for word in others]
+    return f"{', '.join(later)} and {last}" if others else last
+
+
 def amount(value: float, units: str) -> str:
     return f"{value:.3g} {units}".rstrip()
 
