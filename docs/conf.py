@@ -17,5 +17,7 @@ napoleon_use_ivar = True  # attributes in their own section, never listed twice
 html_theme = "furo"
 html_title = "solidfield"
 html_copy_source = False
-html_show_sphinx = False
+html_show_sphinx = html_show_copyright = False
+highlight_language = "none"  # blocks without a language are commands and formulas
+default_role = "code"
 html_theme_options = {"top_of_page_buttons": []}

@@ -298,3 +298,9 @@ def test_the_error_of_a_cell_reaches_a_model_that_can_use_it(tmp_path):
     typical, error = np.exp(1.0), 1e-4
     rise = (np.log(typical + error) - np.log(typical)) / 0.5
     assert logs.standard_error(error) == pytest.approx(rise, rel=1e-3)
+
+
+def test_too_few_steps_for_the_warmup_are_refused_before_a_file_is_read(tmp_path):
+    with pytest.raises(SolidError, match=r"--set train\.warmup=6"):
+        fit(tmp_path / "nowhere.csv", tmp_path / "run", steps=60)
+    assert not (tmp_path / "run").exists()

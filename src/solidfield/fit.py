@@ -35,7 +35,7 @@ from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.intake import Readings, Say, read_frames, tell
 from .run import Run, load
 from .training.folder import BEGUN, barely_begun, check_reading, recorded_run
-from .training.loop import train
+from .training.loop import check_schedule, train
 from .training.record import PAIRS
 from .training.sets import LEADS, PACE, train_sets
 
@@ -256,6 +256,7 @@ def _check_choices(
         Holdout(**holdout)
     if config.model.name != SolidSet.name:
         check_options(config.model.name, config.model.options)
+    check_schedule(config.train)
 
 
 def _leads(leads: Sequence[int] | None, ahead: str | None, step: float) -> Sequence[int] | None:

@@ -196,10 +196,14 @@ def _check(model: Any, task: Task, config: TrainConfig) -> None:
             f"train.patience = {config.patience} needs validation examples and there are none; "
             "hold some out or leave patience out"
         )
+    check_schedule(config)
+
+
+def check_schedule(config: TrainConfig) -> None:
     if config.minutes is None and config.warmup >= config.steps:
         raise SolidError(
             f"train.warmup = {config.warmup} leaves none of train.steps = {config.steps} to the cosine; "
-            "lower warmup or take more steps"
+            f"take more steps or give --set train.warmup={config.steps // 10}"
         )
 
 
