@@ -68,6 +68,18 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Around:
+    """Of a crop of a large map: where it begins, and what was read in it and beyond its edges."""
+
+    values: Tensor  # (B, C, H', W'), exact zeros off the mask; the crop stands in the middle
+    mask: Tensor  # (B, C, H', W') bool
+    corner: Tensor  # (B, 2) int64: row and column of the crop's first cell in the map
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Around:
+        return Around(change(self.values), change(self.mask), change(self.corner))
+
+
+@dataclass(frozen=True)
 class Source:
     """A query: the readings at hand, how far ahead to predict, and what is known everywhere (covariates).
 
@@ -83,6 +95,8 @@ class Source:
         Channels known at every cell: hour of the day, elevation, history. Default: none.
     window : Window, optional
         The frames before these readings. Default: none.
+    around : Around, optional
+        Of crops of a large map: where they lie, and what surrounds them. Default: these are whole maps.
 
     Examples
     --------
@@ -97,6 +111,7 @@ class Source:
     lead: Tensor  # (B,) in steps: 0 reconstructs, 1 forecasts one step
     covariates: Tensor | None = None  # (B, E, H, W) known at every cell: coordinates, hour of day, elevation
     window: Window | None = None
+    around: Around | None = None
 
     @classmethod
     def of(
@@ -143,7 +158,8 @@ class Source:
         """The same change to every tensor: a device, a repetition, a selection of rows."""
         covariates = None if self.covariates is None else change(self.covariates)
         window = None if self.window is None else self.window.map(change)
-        return Source(change(self.values), change(self.mask), change(self.lead), covariates, window)
+        around = None if self.around is None else self.around.map(change)
+        return Source(change(self.values), change(self.mask), change(self.lead), covariates, window, around)
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,7 @@ class Forecaster(nn.Module, ABC):
     stochastic: ClassVar[bool] = True  # do members differ?
     SIZES: ClassVar[dict[str, dict[str, Any]]]  # options of each size: smoke, laptop, paper
     leaks: bool = False  # True only for a model run as `oracle`
+    crops: bool = False  # is it for a large map, and learns in crops of it?
     direct: bool = False  # has it a law of every lead of its training, drawn together by `sample_leads`?
     mask_channel: bool | None = None  # is M_i an input? None: the model leaves no choice
 
@@ -104,6 +105,15 @@ class Forecaster(nn.Module, ABC):
     @abstractmethod
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         """Draw K members for each query. All randomness is the noise's, which is made for these members."""
+
+    def drawing(self, source: Source, rows: slice | None = None) -> Callable[[int, Noise], Tensor]:
+        """How to draw members of these queries part by part: what they share is computed once, where there is such.
+
+        With `rows`, of these rows of the map alone: (K, B, C, h, W), the same that a whole member has there.
+        """
+        if rows is None:
+            return lambda members, noise: self.sample(source, members, noise)
+        return lambda members, noise: self.sample(source, members, noise)[..., rows, :]
 
     def sample_few(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         """As `sample`, where a query has so few members that another way may be cheaper; most have only one."""

@@ -52,9 +52,10 @@ class Kriging(Fitted):
         self,
         spec: Spec,
         obs_std: float = 0.0,  # of the errors of reading, standardised; 0: what is read is the field
+        level: bool = False,  # one mean for all cells: for pairs that are parts of a larger map
     ):
         super().__init__(spec)
-        self.obs_std = obs_std
+        self.obs_std, self.level = obs_std, level
         white = torch.zeros(spec.channels, *torus(spec.grid), dtype=torch.float64)
         white[:, 0, 0] = 1.0  # before fitting: unit variance, no correlation, no persistence
         self.register_buffer("mean", torch.zeros(spec.channels, *spec.grid.shape, dtype=torch.float64))
@@ -78,7 +79,8 @@ class Kriging(Fitted):
         x, m = pair.source.values[:, c : c + 1], pair.source.mask[:, c : c + 1]
         y, n = pair.target.values[:, c : c + 1], pair.target.mask[:, c : c + 1]
         frames, seen = torch.cat([x, y], 1).flatten(0, 1), torch.cat([m, n], 1).flatten(0, 1)  # (2 N, H, W)
-        shaped, constant = mean_field(frames, seen), mean_field(frames, seen, [CONSTANT])
+        constant = mean_field(frames, seen, [CONSTANT])
+        shaped = constant if self.level else mean_field(frames, seen)
         trials = []
         for mean in (constant, shaped) if bool((shaped != constant).any()) else (constant,):
             level = mean.to(x.dtype)

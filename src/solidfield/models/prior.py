@@ -3,12 +3,14 @@
 A covariance fitted to the training pairs gives every cell a mean m(p) and a standard deviation s(p), given the
 readings (`theory/gaussian.py`). A network that reads both, and predicts u = (x - m) / s instead of x, begins as kriging
 and learns what kriging cannot know; with few examples it stays near it. Where readings are many the grid falls into
-tiles, each with the readings nearest to its centre: the cost stays linear in the cells.
+tiles, each with the readings nearest to its centre: the cost stays linear in the cells. Of a large map or a crop of it
+(`theory/nearby.py`) a tree finds them, and the covariance is that of parts of the map, with one mean for all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,7 @@ from torch import Tensor, nn
 from ..fields import Pair, Source
 from ..forecast import Spec
 from ..theory.gaussian import Given, between, unrolled
+from ..theory.nearby import BOX, cut, is_large, nearby
 from .kriging import Kriging
 
 MOST = 128  # readings of a query up to which every cell uses them all ...
@@ -29,21 +32,57 @@ class Prior(nn.Module):
 
     def __init__(self, spec: Spec, obs_std: float = 0.0):
         super().__init__()
-        self.spec = spec
-        self.kriging = Kriging(spec, obs_std)
+        self.spec, self.large = spec, is_large(spec.grid)
+        self.kriging = Kriging(replace(spec, grid=cut(spec.grid, BOX)), obs_std, level=self.large)
 
     def fit(self, batches: Iterable[Pair]) -> None:
         self.kriging.fit(batches)
 
     @torch.no_grad()
-    def forward(self, source: Source) -> tuple[Tensor, Tensor]:  # (B, C, H, W) mean and std, standardised
+    def forward(self, source: Source, rows: slice | None = None) -> tuple[Tensor, Tensor]:  # (B, C, h, W) mean and std
+        """Standardised; of a large map, of these rows alone."""
+        laws = self._near if self.large else self._of_lead
+        mean, variance = laws(source, rows or slice(0, source.values.shape[-2]))
+        return mean, (variance.clamp_min(0) + LEAST_SPREAD**2).sqrt()
+
+    def _of_lead(self, source: Source, rows: slice) -> tuple[Tensor, Tensor]:  # (B, C, H, W) mean and variance
         mean, variance = torch.empty_like(source.values), torch.empty_like(source.values)
         for lead in source.lead.unique():
-            rows = source.lead == lead
+            those = source.lead == lead
             for channel in range(self.spec.channels):
-                m, v = self._laws(source.values[rows, channel], source.mask[rows, channel], float(lead), channel)
-                mean[rows, channel], variance[rows, channel] = m, v
-        return mean, (variance.clamp_min(0) + LEAST_SPREAD**2).sqrt()
+                m, v = self._laws(source.values[those, channel], source.mask[those, channel], float(lead), channel)
+                mean[those, channel], variance[those, channel] = m, v
+        return mean, variance
+
+    def _near(self, source: Source, rows: slice) -> tuple[Tensor, Tensor]:  # (B, C, h, W) mean and variance
+        """Of whole maps in these rows, or of crops and their surroundings."""
+        values, mask, periodic, columns = (
+            source.values,
+            source.mask,
+            self.spec.grid.periodic,
+            slice(0, source.mask.shape[-1]),
+        )
+        if source.around is not None:
+            values, mask, periodic = source.around.values, source.around.mask, cut(self.spec.grid, BOX).periodic
+            beyond = [(wide - n) // 2 for wide, n in zip(mask.shape[-2:], source.mask.shape[-2:], strict=True)]
+            rows, columns = (slice(b, b + n) for b, n in zip(beyond, source.mask.shape[-2:], strict=True))
+        found = values.new_empty(2, *mask.shape[:2], rows.stop - rows.start, columns.stop - columns.start)
+        for b, lead in enumerate(source.lead.tolist()):
+            for c in range(self.spec.channels):
+                covariance = self.kriging.covariance(c)
+                kernels = (covariance.kernel, covariance.at(lead).to(values.dtype))
+                reach = [unrolled(kernel, (BOX, BOX)) for kernel in kernels]
+                level, variance = self.kriging.mean[c, 0, 0].to(values.dtype), float(covariance.kernel[0, 0])
+                reading = values[b, c][mask[b, c]] - level
+                reading = torch.cat([reading, reading.new_zeros(1)])  # there may be none at all
+                for near in nearby(mask[b, c], periodic, TILE, NEAREST, rows, columns):
+                    among = between(reach[0], near.place, near.place)
+                    across = between(reach[1], near.place, near.cells)
+                    given = Given.of(among, self.kriging.obs_std**2 + JITTER * variance, near.valid)
+                    m, v = given.law(across, reading[near.site], variance)
+                    part = slice(near.rows.start - rows.start, near.rows.stop - rows.start)
+                    found[0, b, c, part], found[1, b, c, part] = near.unfold(m) + level, near.unfold(v)
+        return found[0], found[1]
 
     def _laws(
         self,

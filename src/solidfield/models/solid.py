@@ -19,13 +19,14 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   make it too sure of cells it never met (`Holdout.calibration` keeps some, each judged by what the others ask for), and
   hidden sensors make it a little unsure;
 - what tells of position is silent until learned (`queries.py`);
+- a large map (`crops.py`) is learned in crops and encoded in overlapping ones, so that a cell costs the same on any;
 - in a rollout the noise lasts from step to step as the latents of held-out targets do (`memory`): where sensors leave a
   void, what was not known at one step is not known at the next, and noise drawn anew each time would average it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from statistics import NormalDist
@@ -45,9 +46,11 @@ from ..noise import Noise
 from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.copula import Copula, Latents, channel_mixing, make_copula
 from ..theory.laws import LAWS
+from ..theory.nearby import CROP, cut, is_large
 from ..theory.trajectory_copula import Latents as TrajectoryLatents
 from ..theory.trajectory_copula import TrajectoryCopula
 from .classical import adopt_shapes
+from .crops import blended, crop_of, rows_needed
 from .prior import Prior
 from .queries import check_fill, coordinate_channels, in_patches, query_channels, query_width, silence
 from .window_prior import WindowPrior
@@ -110,6 +113,7 @@ class Solid(Forecaster):
         self.place: Tensor
         kind = Prior if spec.window == 1 else WindowPrior
         self.prior = kind(spec, obs_std) if prior == "kriging" else None
+        self.crops = is_large(spec.grid) and spec.window == 1
         width = query_width(spec, place) + (2 * spec.channels if self.prior else 0)
         self.encoder = UNet(
             width * patch**2,
@@ -120,7 +124,7 @@ class Solid(Forecaster):
             attention_levels=attention_levels,
             dropout=dropout,
             time=False,
-            periodic=spec.grid.periodic,
+            periodic=(cut(spec.grid, CROP) if self.crops else spec.grid).periodic,
         )
         silence(self.encoder.stem, 2 * spec.channels + 1, len(place), patch)
         self.activate = nn.SiLU()
@@ -156,15 +160,37 @@ class Solid(Forecaster):
     def prepared(self) -> nn.Module | None:
         return self.prior
 
-    def encode(self, source: Source) -> tuple[Tensor, Tensor, Tensor]:  # (B, F, H, W), and (B, C, H, W) twice
-        """The features of a query, and the location and scale in whose units its laws are."""
-        query = query_channels(source, self.spec, self.place, self.fill)
+    def encode(
+        self, source: Source, rows: slice | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:  # (B, F, h, W), and (B, C, h, W) twice
+        """The features of a query, and the location and scale in whose units its laws are; of these rows, or of all."""
+        if self.crops and source.around is None:
+            return self._encode_crops(source, rows or slice(0, source.values.shape[-2]))
+        query, location, scale = self._inputs(source, None)
+        features = self.activate(in_patches(self.encoder, query, self.patch))
+        return tuple(part[..., rows or slice(None), :] for part in (features, location, scale))  # type: ignore[return-value]
+
+    def _inputs(self, source: Source, rows: slice | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What the encoder sees, and the prior."""
+        part = source if rows is None else source.map(lambda x: x[..., rows, :] if x.ndim > 1 else x)
+        place = self._here(self.place, source)
+        query = query_channels(part, self.spec, place if rows is None else place[..., rows, :], self.fill)
         if self.prior is None:
-            location, scale = torch.zeros_like(source.values), torch.ones_like(source.values)
-        else:
-            location, scale = self.prior(source)
-            query = torch.cat([query, location, scale.log()], dim=1)
-        return self.activate(in_patches(self.encoder, query, self.patch)), location, scale
+            return query, torch.zeros_like(part.values), torch.ones_like(part.values)
+        location, scale = self.prior(source) if rows is None else self.prior(source, rows)
+        return torch.cat([query, location, scale.log()], dim=1), location, scale
+
+    def _encode_crops(self, source: Source, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """A large map in crops that overlap, their features blended."""
+        needed = rows_needed(self.spec.grid, rows)
+        query, location, scale = self._inputs(source, needed)
+        features = blended(lambda x: in_patches(self.encoder, x, self.patch), query, self.spec.grid, rows)
+        there = slice(rows.start - needed.start, rows.stop - needed.start)
+        return self.activate(features), location[..., there, :], scale[..., there, :]
+
+    def _here(self, field: Tensor, source: Source) -> Tensor:  # (E, H, W) -> the same, or (B, E, h, w) of crops
+        """What is known of the map, in a crop of it."""
+        return field if source.around is None else crop_of(field, self.spec.grid, source)
 
     def loss(self, pair: Pair, generator: torch.Generator) -> Tensor:
         source, target = pair.source, pair.target
@@ -182,10 +208,15 @@ class Solid(Forecaster):
         return float(self.lasting)
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:
-        return self._sample(source, noise, few=False)
+        return self.drawing(source)(members, noise)
 
     def sample_few(self, source: Source, members: int, noise: Noise) -> Tensor:
-        return self._sample(source, noise, few=True)
+        return self._members(source, self._latent_fields(source, noise), self._laws(source, few=True))
+
+    @torch.no_grad()
+    def drawing(self, source: Source, rows: slice | None = None) -> Callable[[int, Noise], Tensor]:
+        laws = self._laws(source, rows)
+        return lambda members, noise: self._members(source, self._latent_fields(source, noise, rows), laws, rows)
 
     @torch.no_grad()
     def sample_leads(self, source: Source, leads: Sequence[int], members: int, noise: Noise) -> Tensor:
@@ -196,25 +227,35 @@ class Solid(Forecaster):
             z = self.copula(source, asked, noise, int(self.leads.max())).unbind(2)  # (K, B, C, H, W) each
         else:
             z = tuple(self.copula(one, noise) for one in at)
-        return torch.stack([self._members(one, latents) for one, latents in zip(at, z, strict=True)], dim=2)
+        each = zip(at, z, strict=True)
+        return torch.stack([self._members(one, latents, self._laws(one)) for one, latents in each], dim=2)
 
     @torch.no_grad()
-    def _sample(self, source: Source, noise: Noise, few: bool) -> Tensor:
+    def _latent_fields(self, source: Source, noise: Noise, rows: slice | None = None) -> Tensor:  # (K, B, C, h, W)
         if isinstance(self.copula, TrajectoryCopula):
             z = self.copula(source, source.lead[:, None], noise, int(self.leads.max()))[:, :, 0]
-        else:
-            z = self.copula(source, noise)
-        return self._members(source, z, few)
+            return z[..., rows or slice(None), :]
+        return self.copula(source, noise, rows)
 
-    def _members(self, source: Source, z: Tensor, few: bool = False) -> Tensor:  # (K, B, C, H, W)
-        features, location, scale = self.encode(source)
-        u = self.law.quantiles(features, z * self._widening(source), few)
-        read = source.read_then()
-        return torch.where(read.mask, read.values + self.obs_std * z, location + scale * u)
+    @torch.no_grad()
+    def _laws(self, source: Source, rows: slice | None = None, few: bool = False) -> Callable[[Tensor], Tensor]:
+        """From latents to values, (K, B, C, h, W) both, where nothing was read."""
+        features, location, scale = self.encode(source, rows)
+        look_up = self.law.lookup(features, few)
+        wider = self._widening(source)[..., rows or slice(None), :]
+        return lambda z: location + scale * look_up(z * wider)
+
+    @torch.no_grad()
+    def _members(
+        self, source: Source, z: Tensor, laws: Callable[[Tensor], Tensor], rows: slice | None = None
+    ) -> Tensor:  # (K, B, C, h, W)
+        read, there = source.read_then(), rows or slice(None)
+        values, mask = read.values[..., there, :], read.mask[..., there, :]
+        return torch.where(mask, values + self.obs_std * z, laws(z))
 
     def _widening(self, source: Source) -> Tensor:  # (B, C, H, W)
         taught, strange = self.stretch[:, self._kind(source.lead), None, None, None]  # (B, 1, 1, 1)
-        return torch.where(self.strange, torch.maximum(taught, strange), taught)
+        return torch.where(self._here(self.strange, source), torch.maximum(taught, strange), taught)
 
     def _kind(self, lead: Tensor) -> Tensor:  # (B,) which stretch
         """With a window every lead has its own, and others the nearest one's."""
@@ -272,8 +313,9 @@ class Solid(Forecaster):
             mask, z = self._latents(pair)
             b, c, y, x = mask.nonzero(as_tuple=True)
             sizes.append(z[b, c, y, x].abs())
-            cells.append(y * self.spec.grid.shape[1] + x)
-            strange.append(self.strange[c, y, x])
+            corner = torch.zeros(len(pair), 2).long() if pair.source.around is None else pair.source.around.corner
+            cells.append((y + corner[b, 0]) * self.spec.grid.shape[1] + x + corner[b, 1])
+            strange.append(self._here(self.strange, pair.source).expand(len(pair), *z.shape[1:])[b, c, y, x])
             kinds.append(self._kind(pair.source.lead)[b])
         size, cell, new, kind = (torch.cat(parts).cpu().numpy() for parts in (sizes, cells, strange, kinds))
         every = range(self.stretch.shape[1])

@@ -79,6 +79,27 @@ class Channels:
         assert isinstance(self.moving, np.ndarray)
         return assemble(self.static, self.series[target], self.moving[source])
 
+    def crop(
+        self,
+        source: np.ndarray,  # (B,) frames
+        target: np.ndarray,  # (B,) frames
+        corner: np.ndarray,  # (B, 2)
+        shape: tuple[int, int],
+        periodic: tuple[bool, bool],
+    ) -> Tensor:  # (B, E, h, w)
+        """Parts of maps; beyond an edge that does not wrap, what is at the edge."""
+        assert isinstance(self.moving, np.ndarray)
+        parts = []
+        for s, t, first in zip(source, target, corner, strict=True):
+            cells = [start + np.arange(side) for start, side in zip(first, shape, strict=True)]
+            lengths = self.static.shape[-2:]
+            y, x = (
+                at % n if wraps else at.clip(0, n - 1) for at, n, wraps in zip(cells, lengths, periodic, strict=True)
+            )
+            there = (slice(None), y[:, None], x)
+            parts.append(assemble(self.static[there], self.series[t][None], self.moving[s][there][None]))
+        return torch.cat(parts)
+
 
 def assemble(
     static: np.ndarray,  # (S, H, W)

@@ -354,6 +354,19 @@ class PairStore:
         earlier, later = np.array(found, dtype=np.int64).reshape(-1, 2).T
         return earlier, later
 
+    def crop(
+        self,
+        indices: Indices,
+        corner: np.ndarray,  # (B, 2) row and column where each begins; beyond an edge nothing was read
+        shape: tuple[int, int],  # of the crops
+    ) -> Pair:
+        """Parts of examples without their windows, as tensors; an axis that wraps goes on across its seam."""
+        rows = np.asarray(indices, dtype=np.int64)
+        lead, start, end = (self.columns[name][rows] for name in ("lead", "frame_source", "frame_target"))
+        source, target = (self._scatter(side, indices, 0, (corner, shape)) for side in SIDES)
+        known = None if self.channels is None else self.channels.crop(start, end, corner, shape, self.grid.periodic)
+        return Pair(Source(*source, torch.from_numpy(lead.astype(np.float32)), known), Target(*target))
+
     def batch(self, indices: Indices) -> Pair:
         """Examples as tensors, physical units, exact zeros off the masks."""
         source_values, source_mask = self._scatter("source", indices)
@@ -367,11 +380,23 @@ class PairStore:
         source = Source(source_values, source_mask, lead, known, window)
         return Pair(source, Target(*self._scatter("target", indices)))
 
-    def _scatter(self, side: str, indices: Indices, back: int = 0) -> tuple[Tensor, Tensor]:  # (B, C, H, W) twice
+    def _scatter(
+        self, side: str, indices: Indices, back: int = 0, part: tuple[np.ndarray, tuple[int, int]] | None = None
+    ) -> tuple[Tensor, Tensor]:  # (B, C, H, W) twice
         rows, cells, readings = self.readings_of(side, indices, back)
-        shape = (len(indices), len(self.variables), *self.grid.shape)
+        shape = (len(indices), len(self.variables), *(self.grid.shape if part is None else part[1]))
         values, mask = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=bool)
         flat = rows * (len(self.variables) * self.grid.cells) + cells
+        if part is not None:
+            channel, *place = np.unravel_index(cells, (len(self.variables), *self.grid.shape))
+            there = np.ones(len(cells), dtype=bool)
+            for axis, (length, wraps) in enumerate(zip(self.grid.shape, self.grid.periodic, strict=True)):
+                place[axis] = place[axis] - part[0][rows, axis]
+                place[axis] = place[axis] % length if wraps else place[axis]
+                there &= (place[axis] >= 0) & (place[axis] < shape[2 + axis])
+            where = (rows, channel, *place)
+            flat = np.ravel_multi_index([x[there] for x in where], shape)
+            readings = readings[there]
         values.reshape(-1)[flat] = readings
         mask.reshape(-1)[flat] = True
         return torch.from_numpy(values), torch.from_numpy(mask)

@@ -17,7 +17,7 @@ Every member has its own noise (`noise.py`), so how the work is cut into chunks 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,11 +28,12 @@ from ..engine import Progress
 from ..errors import SolidError
 from ..fields import Source
 from ..forecast import Forecaster
-from ..noise import LastingNoise, MemberNoise, one_query_per_member
+from ..noise import LastingNoise, MemberNoise, Noise, one_query_per_member
 from ..pairs.scaling import Scaling
 
 GIB = 2**30
 DRAWN = 2.0  # GiB that an ensemble may take, unless the caller says otherwise
+MEMBER = 32  # bytes for each cell of a member while it is drawn: noise, its transform, latents, values
 LITTLE = 1 / 16  # GiB that nobody minds
 
 
@@ -54,6 +55,7 @@ def rollout(
     steps: int,
     later: Sequence[Source] = (),  # at the time of each state: what is read then, and the covariates from there on
     memory: float | None = None,  # of the noise from step to step; None: the model's; 0: the paper's rollout
+    first: Callable[[int, Noise], Tensor] | None = None,  # draws the first state, see `Forecaster.drawing`
 ) -> Tensor:  # (K, B, L, C, H, W), standardised
     """Draw members at leads 1 .. steps (or the single lead of the source when steps is 1), in the model's units.
 
@@ -71,6 +73,8 @@ def rollout(
         At the time of each state: what is read then, and the covariates from there on. Default: nothing.
     memory : float, optional
         Of the noise from step to step. Default: the model's; 0 is the paper's rollout.
+    first : callable, optional
+        Draws the first state: the `drawing` of this source, which several calls share. Default: the model's own.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def rollout(
     lasting = LastingNoise(noise, model.memory if memory is None else memory)
     for step in range(steps):
         if step == 0:
-            state = model.sample(source, members, lasting.step())
+            state = (first or model.drawing(source))(members, lasting.step())
         else:
             told = known.map(lambda tensor: tensor.repeat(members, *[1] * (tensor.ndim - 1)))
             own = (told if own is None else own).then(states[-1].flatten(0, 1), told.mask, told.covariates)
@@ -181,6 +185,8 @@ def draw(
     shape = (steps, *source.values.shape[1:])
     states_at_once = max(1, int(max_memory * GIB / 2 / _bytes_per_state(model, shape)))
     queries_at_once = max(1, states_at_once // members)  # as many members as fit, then as many queries
+    if steps == 1 and model.crops:  # the network runs once for all members
+        states_at_once = members_at_once(max_memory, shape)
     device = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(())).device
     model.eval()
 
@@ -194,18 +200,19 @@ def draw(
             scaling.standardise(query[rows]).map(lambda tensor: tensor.to(device)) for query in (source, *later)
         )
         states = _Members((members, rows.stop - rows.start, *shape), hold=keep_members or bool(quantiles))
+        sample = model.drawing(part) if leads is None else None
         for begin in range(first, first + members, states_at_once):
             chosen = range(begin, min(begin + states_at_once, first + members))
             noise = MemberNoise(seed, identities[rows], chosen, device)
             if leads is None:
-                drawn = rollout(model, part, noise, steps, ahead, memory)
+                drawn = rollout(model, part, noise, steps, ahead, memory, sample)
             else:
                 drawn = model.sample_leads(part, leads, len(chosen), noise)
             physical = scaling.restore(drawn)
             for step in range(steps):
-                _keep_digits(physical[:, :, step], drawn[:, :, step], source[rows], part)
+                keep_digits(physical[:, :, step], drawn[:, :, step], source[rows], part)
                 if step < len(later):
-                    _keep_digits(physical[:, :, step], drawn[:, :, step], later[step][rows], ahead[step])
+                    keep_digits(physical[:, :, step], drawn[:, :, step], later[step][rows], ahead[step])
             states.add(physical.cpu().numpy())
         mean[rows], std[rows] = states.mean, states.std
         for q in quantiles:
@@ -217,7 +224,7 @@ def draw(
     return Summary(mean, std, at, kept)
 
 
-def _keep_digits(
+def keep_digits(
     physical: Tensor,  # (K, n, C, H, W), changed in place
     drawn: Tensor,  # the same in standard units
     given: Source,  # physical units
@@ -258,6 +265,11 @@ def join(parts: Sequence[Summary]) -> Summary:
         {q: np.concatenate([part.quantiles[q] for part in parts]) for q in parts[0].quantiles},
         np.concatenate(members, 1) if members else None,
     )
+
+
+def members_at_once(max_memory: float, shape: Sequence[int]) -> int:
+    """How many members of a large map may be drawn together."""
+    return max(1, int(max_memory * GIB / 2 / (MEMBER * math.prod(shape))))
 
 
 def _bytes_per_state(model: nn.Module, shape: Sequence[int]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ from ..pairs.store import PairStore
 from ..theory.distance import distances_to_sensor
 from ..training.record import RunRecord
 from .context import check_recipe, example_query
-from .ensemble import draw, summarise
-from .maps import to_dataset
+from .ensemble import Summary, draw, summarise
+from .maps import open_maps, to_dataset
 from .recalibrate import Recalibration, fit_recalibration
 from .shares import draw_in_shares
+from .stream import placeholder, stream
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 RECALIBRATION_EXAMPLES, RECALIBRATION_MEMBERS = 200, 100
@@ -51,6 +53,7 @@ def predict(
     notes: str = "",  # what was assumed and refused when the readings were read
     engine: Engine = Engine(),  # where members are drawn
     progress: Progress | None = None,
+    out: Path | None = None,  # of a large map: a Zarr store to draw into, piece by piece
 ) -> xr.Dataset:
     """Ensembles for these queries; all must ask for the same lead."""
     leads = torch.unique(source.lead)
@@ -62,6 +65,29 @@ def predict(
             f"a reading has no logarithm, and {run.path} was trained on logarithms of {', '.join(run.variables)}; "
             "leave out readings that are not positive"
         )
+    attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
+    lead_time = float(leads[0]) * run.step * np.arange(1, steps + 1)
+    if np.issubdtype(np.asarray(init_time).dtype, np.datetime64):
+        lead_time = (lead_time * 1e9).round().astype("timedelta64[ns]")
+
+    def maps_of(summary: Summary) -> xr.Dataset:
+        observed, taught = source.mask.numpy(), run.never_supervised.numpy()
+        place = (run.grid, run.variables, run.units, observed, taught, init_time, lead_time)
+        return to_dataset(summary, *place, examples, attributes, source.values.numpy())
+
+    if out is not None:
+        if steps > 1 or later or recalibration is not None:
+            raise SolidError(f"{out} is to be drawn in pieces, which is for one step without recalibration; ask for it")
+        template = maps_of(placeholder((len(source), 1, *source.values.shape[1:]), members, quantiles))
+        drawing: dict[str, Any] = {
+            "seed": seed,
+            "queries": queries,
+            "max_memory": max_memory,
+            "engine": engine,
+            "progress": progress,
+        }
+        stream(run, source, template, out, members, keep_members=keep_members, **drawing)
+        return open_maps(out)
     options: dict[str, Any] = {
         "steps": steps,
         "leads": direct_leads(run, steps) if run.model.direct and steps > 1 and not (rollout or later) else None,
@@ -77,29 +103,13 @@ def predict(
         summary = draw(run.model, run.scaling, source, members, **options)
     else:
         summary = draw_in_shares(run, source, members, engine, **options)
-    attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
     if recalibration is not None and summary.members is not None:
         stretched = recalibration.apply(
             summary.members, distances_to_sensor(source.mask.numpy(), periodic=run.grid.periodic)
         )
         summary = summarise(stretched, quantiles, keep_members)
         attributes |= recalibration.attributes()
-    lead_time = float(leads[0]) * run.step * np.arange(1, steps + 1)
-    if np.issubdtype(np.asarray(init_time).dtype, np.datetime64):
-        lead_time = (lead_time * 1e9).round().astype("timedelta64[ns]")
-    return to_dataset(
-        summary,
-        run.grid,
-        run.variables,
-        run.units,
-        source.mask.numpy(),
-        run.never_supervised.numpy(),
-        init_time,
-        lead_time,
-        examples,
-        attributes,
-        source.values.numpy(),
-    )
+    return maps_of(summary)
 
 
 def predict_examples(

@@ -14,6 +14,9 @@ weights:
 
 `independent`  white noise.
 
+Where readings and cells are many, those of `conditioned` are explained by the readings near them (`nearby.py`), and the
+field g is of a whole member all the same: sd(p) is that of the very readings used, so latents stay N(0, 1).
+
 All are fitted to the latents of co-observed targets of held-out examples by the likelihood of random subsets of at
 most SUBSET targets of an example (a composite likelihood; whole where fewer are observed). Several channels share
 the dependence in space and have a correlation between them, z_c = sum_d L_cd g_d with L L' the channels'
@@ -26,6 +29,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -37,10 +41,13 @@ from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
 from .gaussian import Given, between, unrolled
+from .nearby import BOX, CROP, cut, nearby
 
 SCALES = (0.0, 0.5, 0.8, 1.2, 1.8, 2.7, 4.0, 6.0, 9.0)  # in cells; 0 is white
 SUBSET = 64
 JITTER = 1e-4
+DENSE = 2**21  # readings x cells up to which every cell hears every reading ...
+TILE, NEAREST = 16, 256  # ... else tiles of so many cells a side hear the nearest
 
 
 @dataclass(frozen=True)
@@ -59,15 +66,25 @@ class Torus:
     def __init__(self, grid: Grid, scales: Sequence[float]):
         reach = math.ceil(6 * max(scales))  # where the widest kernel has fallen to exp(-9)
         self.shape = tuple(n if wraps else n + reach for n, wraps in zip(grid.shape, grid.periodic, strict=True))
-        self.grid = grid.shape
-        spectra = []
-        for s in scales:
-            along = [torch.exp(-((2 * math.pi * torch.fft.fftfreq(n)) ** 2) * s**2) for n in self.shape]
-            power = along[0][:, None] * along[1]  # |transform of a Gaussian of width s|^2 is that of width sqrt(2) s
-            spectra.append(power / power.mean())
-        self.spectra = torch.stack(spectra).float()  # (S, H', W'), each of mean 1: unit variance
-        self.kernels = torch.fft.ifft2(self.spectra.double()).real.float()  # (S, H', W'), kappa_s by lag
-        self.table = unrolled(self.kernels, grid.shape)  # for `between`
+        self.grid, self.scales = grid.shape, scales
+
+    def spectrum(self, s: float) -> Tensor:  # (H', W'), of mean 1: unit variance
+        along = [torch.exp(-((2 * math.pi * torch.fft.fftfreq(n)) ** 2) * s**2) for n in self.shape]
+        power = along[0][:, None] * along[1]  # |transform of a Gaussian of width s|^2 is that of width sqrt(2) s
+        return power / power.mean()
+
+    @cached_property
+    def spectra(self) -> Tensor:  # (S, H', W')
+        return torch.stack([self.spectrum(s) for s in self.scales]).float()
+
+    @cached_property
+    def kernels(self) -> Tensor:  # (S, H', W'), kappa_s by lag
+        return torch.fft.ifft2(self.spectra.double()).real.float()
+
+    @cached_property
+    def table(self) -> Tensor:  # (S, 2 H - 1, 2 W - 1)
+        """For `between`."""
+        return unrolled(self.kernels, self.grid)
 
     def smooth(self, white: Tensor, power: Tensor) -> Tensor:  # (..., H', W') -> (..., H, W)
         """White noise with this power spectrum (mean 1), cropped to the grid."""
@@ -83,7 +100,8 @@ class Copula(nn.Module, ABC):
         super().__init__()
         # A scale much longer than the grid cannot be told from a constant, and its padding would cost the most.
         scales = [s for s in SCALES if s <= max(grid.shape) / 4]
-        self.torus, self.channels, self.scales = Torus(grid, scales), channels, len(scales)
+        self.grid, self.channels, self.scales = grid, channels, len(scales)
+        self.torus = Torus(cut(grid, CROP), scales)  # of a large grid, that of a crop
         self.register_buffer("mixing", torch.eye(channels))  # L, rows of unit length
         self.mixing: Tensor
 
@@ -92,11 +110,12 @@ class Copula(nn.Module, ABC):
         """The correlation of an example's latents: what the fit maximises the likelihood of."""
 
     @abstractmethod
-    def draw(self, source: Source, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        """Latent fields, N(0, 1) at every cell, before the channels are mixed."""
+    def draw(self, source: Source, noise: Noise, rows: slice) -> Tensor:  # (K, B, C, h, W)
+        """Latent fields, N(0, 1) at every cell of these rows of the map, before the channels are mixed."""
 
-    def forward(self, source: Source, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        return torch.einsum("cd,kbdhw->kbchw", self.mixing, self.draw(source, noise))
+    def forward(self, source: Source, noise: Noise, rows: slice | None = None) -> Tensor:  # (K, B, C, h, W)
+        fields = self.draw(source, noise, rows or slice(0, source.values.shape[-2]))
+        return torch.einsum("cd,kbdhw->kbchw", self.mixing, fields)
 
     def fit(self, examples: Sequence[Latents], steps: int = 300, lr: float = 0.05, seed: int = 0) -> list[float]:
         """Maximise the composite likelihood of the examples' latents; returns the loss at every step."""
@@ -131,8 +150,8 @@ class Independent(Copula):
     def correlation(self, latents: Latents) -> Tensor:
         return torch.eye(len(latents.z))
 
-    def draw(self, source: Source, noise: Noise) -> Tensor:
-        return noise(source.values.shape[1:])
+    def draw(self, source: Source, noise: Noise, rows: slice) -> Tensor:
+        return noise(source.values.shape[1:])[..., rows, :]
 
 
 class Stationary(Copula):
@@ -152,10 +171,19 @@ class Stationary(Copula):
     def correlation(self, latents: Latents) -> Tensor:
         return self.prior(latents, latents.cells, latents.cells)
 
-    def draw(self, source: Source, noise: Noise) -> Tensor:
+    def draw(self, source: Source, noise: Noise, rows: slice) -> Tensor:
+        return self._fields(source, noise)[..., rows, :]
+
+    def _fields(self, source: Source, noise: Noise) -> Tensor:  # (K, B, C, H, W), before anything is read
         weights = self.weights(source.lead)  # (B, S)
-        power = torch.einsum("bs,shw->bhw", weights, self.torus.spectra.to(weights))
-        return self.torus.smooth(noise((self.channels, *self.torus.shape)), power[:, None])
+        if source.values.shape[-2:] == self.torus.grid:
+            power = torch.einsum("bs,shw->bhw", weights, self.torus.spectra.to(weights))
+            return self.torus.smooth(noise((self.channels, *self.torus.shape)), power[:, None])
+        whole = Torus(self.grid, self.torus.scales)  # large: nothing of it is kept, and members come one by one
+        each = zip(weights.T, whole.scales, strict=True)
+        power = sum(w[:, None, None] * whole.spectrum(s).to(weights) for w, s in each)  # (B, H', W')
+        white = noise((self.channels, *whole.shape))
+        return torch.stack([whole.smooth(one, power[:, None]) for one in white])
 
 
 class Conditioned(Stationary):
@@ -178,25 +206,51 @@ class Conditioned(Stationary):
         sd = left.diagonal().clamp_min(JITTER).sqrt()
         return (left / sd[:, None] / sd).float()
 
-    def draw(self, source: Source, noise: Noise) -> Tensor:
-        fields = super().draw(source, noise).flatten(-2)  # (K, B, C, HW)
-        eta = noise(source.values.shape[1:]).flatten(-2)
-        everywhere = torch.arange(fields.shape[-1], device=fields.device)
+    def draw(self, source: Source, noise: Noise, rows: slice) -> Tensor:
+        fields = self._fields(source, noise)  # (K, B, C, H, W)
+        eta = noise(source.values.shape[1:])
         for b, lead in enumerate(source.lead):
-            nugget = self._nugget(lead)
-            table = torch.einsum("s,shw->hw", self.weights(lead), self.torus.table.to(fields))
             for c in range(fields.shape[2]):
-                sensors = source.mask[b, c].flatten().nonzero()[:, 0]
-                if len(sensors) == 0:
+                mask, field = source.mask[b, c], fields[:, b, c]
+                count = int(mask.sum())
+                if count == 0:
                     continue
-                across = between(table, sensors, everywhere).double()  # (m, HW)
+                nugget = self._nugget(lead)
+                if count * mask.numel() > DENSE or mask.shape != self.torus.grid:
+                    reading = field[:, mask] + nugget.sqrt() * eta[:, b, c, mask]  # (K, m)
+                    self._explain(field, reading, mask, lead, rows)
+                    continue
+                table = torch.einsum("s,shw->hw", self.weights(lead), self.torus.table.to(fields))
+                sensors = mask.flatten().nonzero()[:, 0]
+                across = between(table, sensors, torch.arange(mask.numel(), device=mask.device)).double()  # (m, HW)
                 given = Given.of(across[:, sensors], nugget)
-                own = fields[:, b, c].double()
-                reading = own[:, sensors] + nugget.sqrt() * eta[:, b, c, sensors]  # (K, m), by Matheron's rule
+                own = field.flatten(1).double()
+                reading = own[:, sensors] + nugget.sqrt() * eta[:, b, c, mask]  # (K, m), by Matheron's rule
                 explained = given.solve(reading.T).T @ across
                 sd = given.variance(across, 1.0).clamp_min(JITTER).sqrt()
-                fields[:, b, c] = ((own - explained) / sd).to(fields.dtype)
-        return fields.unflatten(-1, source.values.shape[-2:])
+                fields[:, b, c] = ((own - explained) / sd).to(fields.dtype).view_as(field)
+        return fields[..., rows, :]
+
+    def _explain(
+        self,
+        field: Tensor,  # (K, H, W), changed in place
+        reading: Tensor,  # (K, m)
+        mask: Tensor,  # (H, W) bool
+        lead: Tensor,
+        rows: slice,
+    ) -> None:
+        """The same by the readings near each tile, tile by tile."""
+        kernels = Torus(cut(self.grid, BOX), self.torus.scales).kernels.to(field)
+        table = torch.einsum("s,shw->hw", self.weights(lead), unrolled(kernels, (BOX, BOX)))
+        periodic = self.grid.periodic if mask.shape == self.grid.shape else cut(self.grid, CROP).periodic
+        for near in nearby(mask, periodic, TILE, NEAREST, rows, slice(0, mask.shape[1])):
+            across = between(table, near.place, near.cells).double()  # (T, n, t)
+            across = across * near.valid[..., None]
+            weight = Given.of(between(table, near.place, near.place), self._nugget(lead), near.valid).solve(across)
+            sd = (1 - (weight * across).sum(1)).clamp_min(JITTER).sqrt().float()  # (T, t)
+            explained = reading[:, near.site].transpose(0, 1) @ weight.float()  # (T, K, t)
+            part = field[:, near.rows, near.columns]
+            part.copy_((part - near.unfold(explained.transpose(0, 1))) / near.unfold(sd))
 
 
 def channel_mixing(

@@ -36,6 +36,7 @@ from ..errors import SolidError
 
 NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
 SPARSE = 3  # of so many nodes one is moved by the flow, which is smooth; the others go along
+TABLES = 2**13  # cells whose tables are in memory together, some MB
 AT_ONCE = 64  # cells whose flow is run together: what it remembers fits into a cache
 NEWTON = 2  # steps to a quantile of a mixture from a close bracket: within 1e-3 of its latent ...
 NEWTON_AFAR = 16  # ... and from the widest one
@@ -84,10 +85,22 @@ class Law(nn.Module, ABC):
         few: bool = False,  # members of a cell are so few that its table would not pay
     ) -> Tensor:  # (K, B, C, H, W)
         """Q of whole fields of latents."""
-        cells, z = features.movedim(1, -1), latents.movedim(2, -1)
-        flat, flat_z = cells.flatten(0, 2), z.flatten(1, 3)  # (P, F), (K, P, C)
-        values = self.value(flat, flat_z) if few else interpolate(self.table(flat), flat_z)
-        return values.reshape(z.shape).movedim(-1, 2)
+        return self.lookup(features, few)(latents)
+
+    def lookup(self, features: Tensor, few: bool = False) -> Callable[[Tensor], Tensor]:
+        """As `quantiles`, for latents that come part by part: the tables are made once."""
+        parts = features.movedim(1, -1).flatten(0, 2).split(TABLES)  # (P, F) each
+        tables = [] if few else [self.table(part) for part in parts]
+
+        def values(latents: Tensor) -> Tensor:  # (K, B, C, H, W) -> (K, B, C, H, W)
+            z = latents.movedim(2, -1)
+            found = [
+                self.value(parts[i], some) if few else interpolate(tables[i], some)
+                for i, some in enumerate(z.flatten(1, 3).split(TABLES, 1))  # (K, P, C) each
+            ]
+            return torch.cat(found, 1).reshape(z.shape).movedim(-1, 2)
+
+        return values
 
 
 def interpolate(

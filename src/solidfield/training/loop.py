@@ -31,6 +31,7 @@ from ..errors import SolidError
 from ..forecast import Fitted, Forecaster
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
+from ..theory.nearby import BOX, cut
 from . import folder
 from .budget import Budget
 from .checkpoint import State, load_state, save_state
@@ -184,7 +185,8 @@ def _check(model: Any, task: Task, config: TrainConfig) -> None:
     size = LEAST_BYTES
     if isinstance(task, PairTask):
         spec = task.store.spec()
-        size = 4 * spec.grid.cells * (4 * spec.channels + spec.covariates)  # source and target with their masks
+        cells = cut(spec.grid, BOX).cells if model.crops else spec.grid.cells
+        size = 4 * cells * (4 * spec.channels + spec.covariates)  # source and target with their masks
     for name, count in (("batch", config.batch), ("validation_members", config.validation_members)):
         if count * size > memory():
             raise SolidError(

@@ -25,6 +25,7 @@ from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from .augment import hide, roll
 from .batches import rows_of_step
+from .crops import centred, corners, crop_shape, large_parts, standard_crops, wide
 from .record import CELLS
 from .validation import total_crps, validation_examples
 
@@ -112,9 +113,14 @@ class PairTask(Task):
         store, config = self.store, self.config
         train = store.split("train")
         chosen = train[rows_of_step(len(train), config.batch, step, config.seed, rank, processes)]
-        drawn: Pair | OraclePair = store.oracle_batch(chosen) if model.leaks else store.batch(chosen)
+        corner = None
+        if model.crops:
+            corner = corners(store, chosen, crop_shape(store), (config.seed, "crop", step, rank))
+            drawn: Pair | OraclePair = wide(store, chosen, corner)
+        else:
+            drawn = store.oracle_batch(chosen) if model.leaks else store.batch(chosen)
         drawn = self.scaling.standardise(drawn)
-        if config.shifts and any(store.shifts):
+        if config.shifts and any(store.shifts) and corner is None:
             drawn = roll(drawn, store.shifts, torch_generator(config.seed, "roll", step, rank))
         if config.thin > 0:
             pair = drawn.pair if isinstance(drawn, OraclePair) else drawn
@@ -122,19 +128,28 @@ class PairTask(Task):
             past = Recipe.from_dict(store.recipe).past if store.recipe else 0
             pair = hide(pair, config.thin, config.thin_most, generator, past)
             drawn = replace(drawn, pair=pair) if isinstance(drawn, OraclePair) else pair
-        return drawn
+        return drawn if corner is None or isinstance(drawn, OraclePair) else centred(drawn, corner, store)
 
-    def batches(self, indices: np.ndarray, device: torch.device | str = "cpu") -> Iterator[Pair]:
-        """Examples in chunks, standardised, for what is estimated outside the loop."""
+    def batches(
+        self, indices: np.ndarray, device: torch.device | str = "cpu", model: Forecaster | None = None
+    ) -> Iterator[Pair]:
+        """Examples in chunks, standardised, for what is estimated outside the loop; crops for a model of crops."""
         for start in range(0, len(indices), self.config.batch):
             rows = indices[start : start + self.config.batch]
-            yield self.scaling.standardise(self.store.batch(rows)).to(device)
+            if model is not None and model.crops:
+                yield standard_crops(self.store, self.scaling, rows).to(device)
+            else:
+                yield self.scaling.standardise(self.store.batch(rows)).to(device)
 
     def prepare(self, model: Forecaster, device: torch.device | str = "cpu") -> None:
         train = self.store.split("train")
         some = evenly(train, PREPARE_EXAMPLES)
         if self.store.window > 1:  # whole sources, so that every lead is among them
             some = np.concatenate(self.store.of_sources(train, PREPARE_EXAMPLES))
+        if model.crops:
+            parts = (large_parts(self.store, some[i : i + 16]) for i in range(0, len(some), 16))
+            model.prepare(self.scaling.standardise(part).to(device) for part in parts)
+            return
         model.prepare(self.batches(some, device))
 
     def total_crps(self, model: Forecaster, rank: int, processes: int, device: torch.device | str) -> float:
@@ -145,8 +160,10 @@ class PairTask(Task):
     def conclude(self, model: Forecaster, device: torch.device | str) -> None:
         """Held-out examples, or training ones where there are none."""
         indices = self.store.split("validation" if self.held_out else "train")
-        earlier, later = (self.batches(evenly(r, CONCLUDE_EXAMPLES), device) for r in self.store.followed(indices))
-        held_out: Iterable[Pair] = self.batches(evenly(indices, CONCLUDE_EXAMPLES), device)
+        earlier, later = (
+            self.batches(evenly(r, CONCLUDE_EXAMPLES), device, model) for r in self.store.followed(indices)
+        )
+        held_out: Iterable[Pair] = self.batches(evenly(indices, CONCLUDE_EXAMPLES), device, model)
         if self.store.window > 1:
             groups = self.store.of_sources(indices, CONCLUDE_WITH_WINDOW)
             held_out = chain.from_iterable(self.batches(group, device) for group in groups)

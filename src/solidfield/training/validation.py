@@ -18,6 +18,7 @@ from ..noise import MemberNoise
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
 from ..scores.metrics import crps
+from .crops import standard_crops
 
 
 def validation_examples(store: PairStore, config: TrainConfig) -> np.ndarray | None:  # (V,) indices
@@ -45,7 +46,8 @@ def total_crps(
     total = 0.0
     for start in range(0, len(examples), at_once):
         chosen = examples[start : start + at_once]
-        pair = scaling.standardise(store.batch(chosen)).to(device)
+        pair = standard_crops(store, scaling, chosen) if model.crops else scaling.standardise(store.batch(chosen))
+        pair = pair.to(device)
         noise = MemberNoise(seed, chosen.tolist(), range(members), device)
         ensemble = model.sample_few(pair.source, members, noise)
         if not torch.isfinite(ensemble).all():
