@@ -174,7 +174,8 @@ def _summarise(part: Path, variables: Sequence[str], max_memory: float, progress
     for name in variables:
         members = group[name]
         count, queries, _, height, width = members.shape
-        levels = {key: array.attrs["quantile"] for key, array in group.arrays() if key.startswith(f"{name}_q")}
+        keys = [path.name for path in part.glob(f"{name}_q*")]
+        levels = {key: group[key].attrs["quantile"] for key in keys}
         for query in range(queries):
             for start, stop in _parts(height, int(max_memory * GIB / 4 / (8 * count * width)), SHARD[1]):
                 values = np.sort(members[:, query, 0, start:stop], axis=0)  # (K, h, W)
