@@ -96,11 +96,11 @@ class SetEncoder(nn.Module):
     ) -> Tensor:  # (B, features)
         valid = known.valid
         step = known.offset / lengths
-        frames, place, weight = step[..., 0], step[..., 1:], law.weight
+        frames, there, weight = step[..., 0], step[..., 1:], law.weight
         if blur is not None:
-            place, weight = blur.of(place, weight)
-        away = place.norm(dim=-1)
-        toward = place * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
+            there, weight = blur.of(there, weight)
+        away = there.norm(dim=-1)
+        toward = there * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
         apart = (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
         which, whose = known.values.new_zeros(*valid.shape, 0), law.mean.new_zeros(len(valid), 0)
         if self.named and known.channel is not None and known.asked is not None:

@@ -42,12 +42,12 @@ def train_sets(
     options: Mapping[str, Any],
     *,
     leads: tuple[int, ...],  # of forecasts
-    transform: str | None,
     holdout: Holdout,
-    covariates: Covariates | None,
-    reading: Mapping[str, Any],
-    say: Any,
-    progress: Progress | None,
+    transform: str | None = None,  # None: the one under which kriging predicts best
+    covariates: Covariates | None = None,
+    reading: Mapping[str, Any] | None = None,  # how a table was read, for the run to remember
+    say: Callable[[str], None] = lambda words: None,
+    progress: Progress | None = None,
     resume: bool = False,
 ) -> TrainResult:
     """Train the model of sets on frames; one run fills, now-casts and forecasts."""

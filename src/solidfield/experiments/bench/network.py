@@ -12,26 +12,30 @@ with the same readings and calibrated intervals, and by how much rougher its map
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 
+from ...config import TrainConfig
 from ...engine import Progress
 from ...errors import SolidError
-from ...fit import fit
+from ...pairs.choices import decide_holdout
+from ...pairs.frames import as_frames
+from ...readings.intake import grid
 from ...report.questions import evaluate_questions
-from ...run import Run, load
-from ...training.record import RUN
+from ...training.record import RUN, RunRecord
+from ...training.sets import LEADS, train_sets
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets import aqi36, kolkata
 from ..text import Table
-from ..trainer import alone, threads
+from ..trainer import QUESTIONS, alone, threads
 from .brief import in_brief, tables, verdicts
 from .real import Members, Minutes, Scenes, Seeds, some
 
+HELD = 0.1  # of the sensors, for ever
 GERMANY = "daily PM10 of rural stations in Germany 2005, AirBase, from the R package gstat"
 
 
@@ -89,20 +93,15 @@ class NetworkCell(Cell):
         rougher = next(iter(findings.table.about["map"]["rougher"].values()))
         return about | {"rougher": rougher} | in_brief(findings.table, findings.verdict)
 
-    def _trained(self, folder: Path, data: Path, progress: Progress | None) -> Run:
-        if (folder / RUN).is_file():
-            return load(folder)
-        readings, how = read_network(self.part, data)
-        return fit(
-            readings,
-            folder,
-            minutes=self.minutes,
-            seed=self.seed,
-            settings=('train.clock="cpu"',),
-            holdout={"sensors": 0.1},
-            progress=progress,
-            **how,
-        )
+    def _trained(self, folder: Path, data: Path, progress: Progress | None) -> RunRecord:
+        if not (folder / RUN).is_file():
+            readings, how = read_network(self.part, data)
+            frames = as_frames(grid(readings, **how))
+            frames = replace(frames, timezone=how["timezone"])
+            config = TrainConfig(minutes=self.minutes, clock="cpu", seed=self.seed, **QUESTIONS)
+            holdout = decide_holdout(frames, {"sensors": HELD}, None, calibration=False)
+            train_sets(frames, folder, config, {}, leads=LEADS, holdout=holdout, progress=progress)
+        return RunRecord.open(folder)
 
 
 def network_cells(
@@ -123,7 +122,7 @@ def network_cells(
 def network_tables(results: Sequence[Result]) -> list[Table]:
     """Scores by place and lead, and how much rougher the maps are."""
     cells = [(result["cell"], result["rougher"]) for result in results]
-    rows = [(f"{cell['part']}, seed {cell['seed']}", f"{ratio:.2f}") for cell, ratio in cells]
+    rows: list[tuple[str, ...]] = [(f"{cell['part']}, seed {cell['seed']}", f"{ratio:.2f}") for cell, ratio in cells]
     return [*tables(results), (("steps between cells of the mean map, over kriging's", "ratio"), rows)]
 
 
