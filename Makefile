@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo docs fuzz kill lint test check format bench clean
+.PHONY: help setup demo docs gallery fuzz kill lint test check format bench clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ format: $(READY) ## let ruff rewrite the code in the house style
 
 docs: $(READY)   ## the documentation as a site in build/docs; a warning is an error, nothing is loaded from elsewhere
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
+gallery: $(READY) ## run the scripts of gallery/ and draw the pictures of its page
+	$(BIN)/python gallery/make.py
 
 bench: $(READY)  ## the measured claims; results are stored under results/ with their provenance
 	$(BIN)/python benchmarks/run.py
