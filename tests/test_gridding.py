@@ -86,7 +86,10 @@ def test_errors_of_readings_become_the_error_of_their_mean():
     frame = pd.DataFrame(
         {"time": "2024-01-01", "lat": 1.0, "lon": [2, 2, 3.0], "pm": [1, 3, 4.0], "error": [3, 4, 0.5]}
     )
-    np.testing.assert_allclose(grid(frame, "1deg")["pm_error"].values.ravel(), [2.5, 0.5])
+    frames = grid(frame, "1deg")
+    weight = np.array([1 / 9, 1 / 16])  # the mean of least variance, and its standard deviation
+    np.testing.assert_allclose(frames["pm"].values.ravel(), [(weight @ [1, 3]) / weight.sum(), 4], rtol=1e-6)
+    np.testing.assert_allclose(frames["pm_error"].values.ravel(), [weight.sum() ** -0.5, 0.5], rtol=1e-6)
 
 
 def test_the_same_instants_in_different_zones_grid_alike(tmp_path):

@@ -228,7 +228,7 @@ def test_a_date_and_a_time_of_day_are_joined(tmp_path):
 
 def test_a_bad_field_costs_its_row_and_nothing_else(tmp_path):
     lines = [
-        "time,lat,lon,pm,no2,error",
+        "time,lat,lon,pm,no2,pm_error",
         "2024-01-01 00:00,10,20,1,2,0.1",
         "yesterday,10,20,1,2,0.1",
         "2024-01-01 00:00,ten,20,1,2,0.1",
@@ -257,7 +257,7 @@ def test_a_bad_field_costs_its_row_and_nothing_else(tmp_path):
         assert why[8, "pm"] == ("", "no value")
         assert why[9, "lat"][1] == "latitude outside -90 .. 90"
         assert why[10, "pm"][1].startswith("not a finite number")
-        assert why[11, "error"] == ("-0.1", "a standard deviation below zero")
+        assert why[11, "pm_error"] == ("-0.1", "a standard deviation below zero")
         assert why[12, ""][1] == "more fields than the header has"
         assert why[13, ""][1] == "a quote that is not closed on its line"
         assert {row for row, _ in why} == {3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 15}

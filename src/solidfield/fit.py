@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import xarray as xr
 
@@ -32,6 +33,7 @@ from .pairs.frames import as_frames, frame_pairs
 from .pairs.holdout import Holdout
 from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
+from .readings.error_table import Errors, plain_errors
 from .readings.intake import Readings, Say, read_frames, tell
 from .run import Run, load
 from .training.folder import BEGUN, barely_begun, check_reading, recorded_run
@@ -60,6 +62,7 @@ def fit(
     units: str | None = None,
     name: str | None = None,
     drop_above: float | None = None,
+    errors: Errors | None = None,
     transform: str | None = None,
     offset: float | None = None,
     holdout: Holdout | Mapping[str, Any] | None = None,
@@ -105,6 +108,8 @@ def fit(
         Default: UTC, and that is said.
     drop_above : float, optional
         Readings above are dropped, and counted. Default: none.
+    errors : float, path, mapping or DataFrame, optional
+        Standard deviations of the readings' errors, as for `grid`. Default: as the readings' own columns say.
     transform : {"log", "none"}, optional
         Model the logarithm? Default: where all readings are positive and skewed.
     offset : float, optional
@@ -161,6 +166,7 @@ def fit(
         "units": units,
         "name": name,
         "drop_above": drop_above,
+        "errors": plain_errors(errors),
     }
     pairing: dict[str, Any] = {
         "leads": list(leads) if leads else None,
@@ -218,6 +224,9 @@ def fit(
                 resume=resume,
             )
             return load(out)
+        if frames.errors is not None and np.ptp(frames.errors) > 0:
+            words = f"model {config.model.name} takes one error for all readings, their root mean square"
+            tell(f"{words}: {frames.obs_std:.3g}; solid-set takes each reading's own", say)
         chosen = choose_pairing(frames, transform, holdout, say)
         store = frame_pairs(
             frames, out / PAIRS, leads=leads or (0, 1), offset=offset or 0.0, covariates=covariates, **chosen

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -302,7 +301,7 @@ class Run(RunRecord):
                 "assimilation needs a frame after its first, or steps beyond it; give more frames or steps"
             )
         rows = choose_rows(given, times, given.times[[first]], self.zone)
-        given = replace(given, values=given.values[: last + 1], times=given.times[: last + 1])
+        given = given.until(last)
         if isinstance(self.model, SolidSet):
             kept = self._drawing({"members": members, "seed": seed, **options}, dynamic)
             leads = list(range(1, walk + 1))

@@ -27,6 +27,7 @@ def fill(
     timezone: reading.TimezoneOption = None,
     date_format: reading.DatesOption = None,
     drop_above: reading.DropAboveOption = None,
+    errors: reading.ErrorsOption = None,
     json: show.JsonOption = False,
 ) -> None:
     """Fill every gap of the record of every cell that was ever read, with a median and a 90 % interval."""
@@ -43,6 +44,7 @@ def fill(
         timezone=timezone,
         dates=date_format,
         drop_above=drop_above,
+        errors=errors,
     )
     filled = opened.fill(frames, members, seed, past_only, keep_members)
     replace(out, filled.to_csv(index=False).encode())

@@ -30,6 +30,7 @@ def grid(
         str, typer.Option(help="floor: a frame begins at its stamp; round: it is centred on it.")
     ] = "floor",
     drop_above: reading.DropAboveOption = None,
+    errors: reading.ErrorsOption = None,
     drop_below: reading.DropBelowOption = None,
     positive: Annotated[bool, typer.Option("--positive", help="Drop readings that are zero or less.")] = False,
     outliers: Annotated[
@@ -59,6 +60,7 @@ def grid(
             domain=domain,
             anchor=anchor,
             drop_above=reading.renamed("--above", above, "--drop-above", drop_above),
+            errors=errors,
             drop_below=reading.renamed("--below", below, "--drop-below", drop_below),
             positive=positive,
             outliers=outliers,

@@ -54,6 +54,7 @@ def predict(
     date_format: reading.DatesOption = None,
     units: reading.UnitsOption = None,
     drop_above: reading.DropAboveOption = None,
+    errors: reading.ErrorsOption = None,
     dynamic: DynamicOption = None,
     preset: show.PresetOption = "laptop",
     split: Annotated[str, typer.Option(help="Pairs: test, between (odd frames), validation or train.")] = "test",
@@ -129,6 +130,7 @@ def predict(
             dates=date_format,
             units=units,
             drop_above=drop_above,
+            errors=errors,
         )
         zone = timezone or opened.zone
         times = [instant(text, zone) for text in at or ()]

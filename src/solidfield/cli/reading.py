@@ -31,6 +31,10 @@ NameOption = Annotated[
 ]
 DropAboveOption = Annotated[float | None, typer.Option(help="Drop readings above this; they are counted.")]
 DropBelowOption = Annotated[float | None, typer.Option(help="Drop readings below this; they are counted.")]
+ErrorsOption = Annotated[
+    str | None,
+    typer.Option(help="Errors of the readings: a number, or a CSV file by sensor or kind; by a column of theirs."),
+]
 RefusedOption = Annotated[Path | None, typer.Option(help="CSV of everything refused or dropped, with the reason.")]
 
 

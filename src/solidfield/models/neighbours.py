@@ -1,4 +1,7 @@
-"""Which of the readings that a question knows speak most of its target: those nearest under the covariance."""
+"""Which of the readings that a question knows speak most of its target: those with the largest correlation with it.
+
+Without errors these are the nearest under the covariance; a reading with a large error makes room for a better one.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ def offsets(questions: Questions, shape: tuple[int, int]) -> Tensor:  # (B, R, 3
 
 @torch.no_grad()
 def nearest_readings(covariance: Covariance, questions: Questions, shape: tuple[int, int], count: int) -> Known:
-    """The readings with the largest covariance with the target: of its own variable, and half as many of each other."""
+    """The readings with the largest correlation with the target: of its own variable, half as many of each other."""
     offset = offsets(questions, shape)
     asked, channels = questions.asked_channel, covariance.channels
     several = channels > 1
     own = linked(asked, asked, channels)[:, None].expand_as(questions.channel) if several else None
-    score = covariance(offset, own)
+    score = covariance(offset, own) * (1 + questions.errors.square()).rsqrt()  # a standard field has variance one
     order = (questions.channel - asked[:, None]) % channels  # 0: the target's own
     rows, valid = [], []
     for other in range(channels):

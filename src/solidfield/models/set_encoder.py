@@ -101,7 +101,8 @@ class SetEncoder(nn.Module):
             there, weight = blur.of(there, weight)
         away = there.norm(dim=-1)
         toward = there * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
-        apart = (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
+        trust = variance / (variance + known.errors)  # 1: exact; a reading with a large error says little
+        apart = trust * (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
         which, whose = known.values.new_zeros(*valid.shape, 0), law.mean.new_zeros(len(valid), 0)
         if self.named and known.channel is not None and known.asked is not None:
             which, whose = (F.one_hot(c, self.named).to(apart.dtype) for c in (known.channel, known.asked))
@@ -110,7 +111,7 @@ class SetEncoder(nn.Module):
             )  # of another variable it says nothing
         token = torch.stack(
             [
-                known.values,
+                trust * known.values,
                 0.3 * apart,
                 3 * weight,
                 law.covariance / variance,
@@ -120,7 +121,7 @@ class SetEncoder(nn.Module):
                 frames / 6,
                 frames.sign() * frames.abs().log1p(),
                 (away == 0).to(step.dtype),
-                known.errors.sqrt(),
+                (1 - trust).sqrt(),
             ],
             -1,
         )

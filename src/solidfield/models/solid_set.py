@@ -17,6 +17,7 @@ transform's inverse could otherwise turn a wide law into members that no reading
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
@@ -134,9 +135,10 @@ class SolidSet(nn.Module):
         self.steps.copy_(torch.tensor([1.0, *spacing]))
         self.blurred.fill_(min(1.0, FEW / max(places, 1)))
 
-        def batch(step: int, look: Covariance) -> tuple[Known, Tensor]:
+        def batch(step: int, look: Covariance) -> tuple[Known, Tensor, Tensor]:
             lesson = lessons(step)
-            return nearest_readings(look, lesson.questions, self.grid.shape, self.nearest), lesson.values
+            known = nearest_readings(look, lesson.questions, self.grid.shape, self.nearest)
+            return known, lesson.values, lesson.errors.square()
 
         self.prior.fit(batch, self.frames, steps)
         self.look = None
@@ -164,15 +166,16 @@ class SolidSet(nn.Module):
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator)
         channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
-        crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel)
-        return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator)).mean()
+        error = lesson.errors / law.std
+        crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel, error)
+        return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator, error)).mean()
 
     @torch.no_grad()
     def crps(self, lesson: Lesson) -> Tensor:  # (B,)
         """The CRPS of every target in standard units, before any stretch."""
         features, law, _ = self.laws(lesson.questions)
         target = (lesson.values - law.mean) / law.std
-        return law.std * self.law.crps(features, target, lesson.questions.asked_channel)
+        return law.std * self.law.crps(features, target, lesson.questions.asked_channel, lesson.errors / law.std)
 
     @torch.no_grad()
     def quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
@@ -186,9 +189,16 @@ class SolidSet(nn.Module):
         return bounded(law.mean + law.std * values.gather(2, mine)[..., 0], self.ends[questions.asked_channel])
 
     @torch.no_grad()
-    def prior_quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # as for `quantiles`
-        """The same under the prior alone, kriging with the same readings, calibrated in the same way."""
+    def prior_quantiles(
+        self, questions: Questions, latents: Tensor, errors: Tensor | None = None
+    ) -> Tensor:  # as for `quantiles`
+        """The same under the prior alone, kriging with the same readings, calibrated in the same way.
+
+        With `errors`, (B,) standard deviations: of readings with these errors.
+        """
         _, law, _ = self.laws(questions)
+        if errors is not None:
+            law = replace(law, std=torch.hypot(law.std, errors))
         z = torch.atleast_2d(latents)
         z = stretched(
             z.expand(len(z), len(questions)), self.prior_stretch[questions.asked_channel, self.kind(questions)]
@@ -197,11 +207,11 @@ class SolidSet(nn.Module):
 
     @torch.no_grad()
     def latent(self, lesson: Lesson) -> tuple[Tensor, Tensor]:  # (B,), (B,)
-        """z of what was read under its law, before any stretch; and under the prior alone."""
+        """z of what was read, with its error, under its law, before any stretch; and under the prior alone."""
         features, law, _ = self.laws(lesson.questions)
-        channel = lesson.questions.asked_channel
+        channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
-        return self.law.latent(features, z, channel), z
+        return self.law.latent(features, z, channel, error), z / torch.hypot(torch.ones(()), error)
 
     def kind(self, questions: Questions) -> Tensor:  # (B,) positions in KINDS
         """What a question is like, by what it knows."""

@@ -47,9 +47,10 @@ class WindowPrior(nn.Module):
         reach = max(self._reach(pair.source) for pair in pairs)
         for channel, covariance in enumerate(self.covariance):
 
-            def some(step: int, look: Covariance, channel: int = channel) -> tuple[Known, Tensor]:
+            def some(step: int, look: Covariance, channel: int = channel) -> tuple[Known, Tensor, Tensor]:
                 generator = torch_generator(channel, "window prior", step)
-                return drawn_targets(pairs[step % len(pairs)], channel, look, self.error, generator)
+                known, values = drawn_targets(pairs[step % len(pairs)], channel, look, self.error, generator)
+                return known, values, torch.zeros_like(values)  # laws of pairs are of what is read
 
             covariance.fit(some, reach, steps)
         self.tables = []

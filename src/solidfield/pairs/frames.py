@@ -48,7 +48,7 @@ class Frames:
     variables: tuple[str, ...]
     units: tuple[str, ...]
     every: float  # seconds from a frame to the next, gaps apart
-    obs_std: float = 0.0
+    errors: np.ndarray | None = None  # (T, C, H, W) float32 standard deviations of the readings' errors; None: exact
     timezone: str = "UTC"
     anchor: str = "floor"  # how readings fell into frames, see `clock.py`
 
@@ -61,6 +61,18 @@ class Frames:
     @property
     def seconds(self) -> np.ndarray:  # (T,)
         return to_seconds(self.times)
+
+    @property
+    def obs_std(self) -> float:
+        """One error for all readings, for models that take one: the root mean square."""
+        if self.errors is None:
+            return 0.0
+        return float(np.sqrt(np.mean(self.errors[np.isfinite(self.values)].astype(np.float64) ** 2)))
+
+    def until(self, last: int) -> Frames:
+        """The frames up to this row."""
+        errors = None if self.errors is None else self.errors[: last + 1]
+        return replace(self, values=self.values[: last + 1], times=self.times[: last + 1], errors=errors)
 
     def rows_at(self, seconds: np.ndarray) -> np.ndarray:  # (N,) which frame is of each time, -1 where none is
         known = np.round(self.seconds).astype(np.int64)
@@ -104,10 +116,27 @@ def as_frames(
         variables=tuple(names),
         units=tuple(str(dataset[name].attrs.get("units", "")) for name in names),
         every=span(every) if every else _step(attributes, times),
-        obs_std=float(np.nan_to_num(np.mean(attributes.get("obs_std", 0.0)))),
+        errors=_errors(dataset, names, values),
         timezone=str(attributes.get("timezone") or "UTC"),
         anchor=str(attributes.get("anchor", "floor")),
     )
+
+
+def _errors(dataset: xr.Dataset, names: Sequence[str], values: np.ndarray) -> np.ndarray | None:  # (T, C, H, W)
+    """Of each variable its `_error` beside it; where none is told, what repeated readings of a cell say (`obs_std`)."""
+    usual = np.broadcast_to(np.nan_to_num(np.asarray(dataset.attrs.get("obs_std", 0.0), float)), len(names))
+    errors = np.empty_like(values)
+    for c, name in enumerate(names):
+        pooled = float(dataset[name].attrs.get("obs_std", usual[c]))
+        errors[:, c] = pooled
+        if f"{name}_error" in dataset and f"{name}_error" not in names:
+            own = upright(dataset[f"{name}_error"].transpose("time", ...)).sortby("time")
+            told = real(own.values, f"the errors of {name}")
+            if (told < 0).any():
+                raise SolidError(f"an error of {name} is below zero; a standard deviation is not")
+            others = float(np.nanmedian(told)) if np.isfinite(told).any() else pooled
+            errors[:, c] = np.where(np.isnan(told), others, told)
+    return errors if (errors > 0).any() else None
 
 
 def _variables(dataset: xr.Dataset) -> list[str]:

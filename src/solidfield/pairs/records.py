@@ -46,7 +46,7 @@ def record_of(
         values,
         split,
         np.zeros(count, np.int32),
-        np.full(len(values), frames.obs_std, np.float32) if frames.obs_std > 0 else None,
+        None if frames.errors is None else frames.errors.reshape(len(seen), -1)[row, cell],
         None if recipe is None else recipe.clock(times),
         static if static is not None and len(static) else None,
         float(seconds[0]),

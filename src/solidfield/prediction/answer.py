@@ -3,7 +3,14 @@
 A scene is a set of (frame, cell) that belong together: a map, a map at several leads, the gaps of a week. Each value
 has the law of its own question; what hangs together in space and time does so in every member, since the latents of a
 scene are drawn together (`theory/trajectories.py`). Members come in mirrored pairs, z and -z: each is a draw of the
-joint law, and their mean is free of most of the noise of drawing. What was read is as it was read, within its error.
+joint law, and their mean is free of most of the noise of drawing.
+
+What was read without error is as it was read. A reading y with an error e meets the law of its place given the others,
+of mean m and variance s^2, as Gaussian laws meet (exact where they are): every member x becomes
+
+    m' + (s' / s) (x - m),      m' = (m e^2 + y s^2) / (e^2 + s^2),      s'^2 = e^2 s^2 / (e^2 + s^2),
+
+so an error of any size leaves what it should: none the reading, a huge one the law.
 """
 
 from __future__ import annotations
@@ -17,11 +24,12 @@ from torch import Tensor
 
 from ..models.solid_set import SolidSet
 from ..noise import MemberNoise
-from ..questions.asking import Hiding, ask
+from ..questions.asking import Hiding, Questions, ask
 from ..questions.record import Record
 from ..theory.trajectories import joint_latents
 
 AT_ONCE = 1024  # questions answered together
+NODES = 16  # latents that tell the mean and the variance of a law, by the rule of Gauss and Hermite
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ def answer(
     """Draw members of a scene."""
     z = _latents(model, record, scene, MemberNoise(seed, [number], range((members + 1) // 2)))
     z = torch.stack([z, -z], 1).flatten(0, 1)[:members]
+    reading, error = _read_there(record, scene)
     parts = []
     for start in range(0, len(scene.frame), AT_ONCE):
         rows = slice(start, start + AT_ONCE)
@@ -74,8 +83,9 @@ def answer(
             "test",
             torch.Generator(),
         )
-        parts.append(model.quantiles(questions, z[:, rows]))
-    return _pinned(record, scene, torch.cat(parts, 1), z).numpy()
+        values = model.quantiles(questions, z[:, rows])
+        parts.append(_updated(model, questions, values, reading[rows], error[rows]))
+    return torch.cat(parts, 1).numpy()
 
 
 def _latents(model: SolidSet, record: Record, scene: Scene, noise: MemberNoise) -> Tensor:  # (K, N)
@@ -84,22 +94,44 @@ def _latents(model: SolidSet, record: Record, scene: Scene, noise: MemberNoise) 
     end = int(np.clip((scene.frame + scene.last).max() + 1, begin, len(record)))
     rows = slice(record.offsets[begin], record.offsets[end])
     frame, flat = record.frames[rows], record.cells[rows]
-    errors = np.zeros(len(flat), np.float32) if record.errors is None else record.errors[rows]
     places, sites = (
         torch.from_numpy(np.stack([t, c % cells // width, c % cells % width, c // cells], 1))
         for t, c in ((scene.frame, scene.cell), (frame, flat))
     )
-    return joint_latents(model.prior, places, sites, torch.from_numpy(errors).square(), noise)
+    return joint_latents(model.prior, places, sites, torch.from_numpy(record.own_errors[rows]).square(), noise)
 
 
-def _pinned(record: Record, scene: Scene, values: Tensor, z: Tensor) -> Tensor:
-    """Where the scene asks for what was read, the reading itself, within its error."""
+def _read_there(record: Record, scene: Scene) -> tuple[Tensor, Tensor]:  # (N,) readings, NaN where none; (N,) errors
+    """What was read at the very places and times that the scene asks for, where its window reaches them."""
     size = len(record.variables) * record.grid.cells
     key, asked = record.frames * size + record.cells, scene.frame * size + scene.cell
-    place = np.searchsorted(key, asked).clip(max=max(len(key) - 1, 0))
     if not len(key):
+        return torch.full((len(asked),), torch.nan), torch.zeros(len(asked))
+    place = np.searchsorted(key, asked).clip(max=len(key) - 1)
+    known = (key[place] == asked) & (scene.last >= 0)
+    reading = np.where(known, record.values[place], np.float32(np.nan))
+    return torch.from_numpy(reading), torch.from_numpy(record.own_errors[place])
+
+
+def _updated(
+    model: SolidSet,
+    questions: Questions,
+    values: Tensor,  # (K, B) members of the laws given all other readings
+    reading: Tensor,  # (B,) NaN where nothing was read
+    error: Tensor,  # (B,)
+) -> Tensor:  # (K, B)
+    """Members given also what was read at their own place and time."""
+    read = ~reading.isnan()
+    exact = read & (error == 0)
+    values = torch.where(exact, reading, values)
+    rows = (read & ~exact).nonzero()[:, 0]
+    if not len(rows):
         return values
-    known = torch.from_numpy((key[place] == asked) & (scene.last >= 0))
-    reading = torch.from_numpy(record.values[place])
-    error = torch.zeros(()) if record.errors is None else torch.from_numpy(record.errors[place])
-    return torch.where(known, reading + error * z, values)
+    nodes, weight = (torch.from_numpy(part).float() for part in np.polynomial.hermite_e.hermegauss(NODES))
+    some = Questions(**{name: tensor[rows] for name, tensor in vars(questions).items()})
+    there, weight = model.quantiles(some, nodes[:, None]), weight[:, None] / weight.sum()
+    mean = (weight * there).sum(0)
+    own, other = (weight * (there - mean).square()).sum(0).clamp_min(1e-12), error[rows].square()
+    share = own / (own + other)  # of the reading
+    moved = mean + share * (reading[rows] - mean) + (1 - share).sqrt() * (values[:, rows] - mean)
+    return values.index_copy(1, rows, moved)

@@ -81,12 +81,13 @@ class Lesson:
 
     questions: Questions
     values: Tensor  # (B,) standardised
+    errors: Tensor  # (B,) standardised standard deviations of their errors: a law is of the field, a reading has more
 
     def __len__(self) -> int:
         return len(self.values)
 
     def to(self, device: torch.device | str) -> Lesson:
-        return Lesson(self.questions.to(device), self.values.to(device))
+        return Lesson(self.questions.to(device), self.values.to(device), self.errors.to(device))
 
 
 def ask(
@@ -134,7 +135,7 @@ def ask(
         column = torch.from_numpy(values).gather(1, order)
         return torch.where(seen, column, torch.full((), fill, dtype=column.dtype))
 
-    errors = np.zeros_like(record.values) if record.errors is None else record.errors
+    errors = record.own_errors
     depth = 0 if record.calendar is None else record.calendar.shape[1]
     calendar = np.zeros((len(record), 0), np.float32) if record.calendar is None else record.calendar
     return Questions(

@@ -64,7 +64,8 @@ def draw(
     frame, cell = record.frames[chosen], record.cells[chosen]
     hiding = _hiding(record, record.place[chosen], plan, split, generator)
     questions = ask(record, frame, cell, first, last, hiding, split, generator)
-    return Lesson(questions, torch.from_numpy(record.values[chosen]))
+    values, errors = (torch.from_numpy(part[chosen]) for part in (record.values, record.own_errors))
+    return Lesson(questions, values, errors)
 
 
 def _sides(count: int, plan: Plan, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:  # first, last

@@ -114,6 +114,10 @@ class Record:
         width = self.grid.shape[1]
         return cKDTree(np.stack([self.places // width, self.places % width], 1))
 
+    @cached_property
+    def own_errors(self) -> np.ndarray:  # (R,) zeros where readings are exact
+        return np.zeros_like(self.values) if self.errors is None else self.errors
+
     def __len__(self) -> int:  # frames
         return len(self.split)
 

@@ -6,6 +6,10 @@ With r the first reading of a (frame, variable, cell), n its readings v_1 .. v_n
 
 The sums are carried from reading to reading, never from chunk to chunk, so their bits do not depend on the size of
 chunks; the shift by r keeps the small spread of large numbers exact. Memory is that of frames x cells, not of rows.
+
+Where every reading of a cell has an error e_i of its own, the mean is that of least variance, and says how sure it is:
+
+    w_i = 1 / e_i^2,   mean = r + sum w_i (v_i - r) / sum w_i,   error^2 = 1 / sum w_i
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from ..errors import SolidError
 
 GIB = 1 << 30
 BYTES = 4 + 3 * 8  # per cell of a frame: count, first, s, q
+EXACT = 1e-12  # of the size of a reading: a smaller error is none
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,9 @@ class Cube:
     count: np.ndarray  # (F, V, H, W) int32
     mean: np.ndarray  # (F, V, H, W) float32, NaN = not observed
     spread: np.ndarray  # (F, V, H, W) float32, NaN below two readings
-    error: np.ndarray | None  # (F, V, H, W) float32 standard deviation of the mean by the readings' own errors
+    error: (
+        np.ndarray | None
+    )  # (F, V, H, W) float32 standard deviation of the mean by the readings' own errors, NaN = unknown
 
 
 def check_memory(frames: int, variables: int, shape: tuple[int, int], max_memory: float) -> None:
@@ -55,7 +62,7 @@ class Accumulator:
         self.shape = shape or (0, 0)
         self.max_memory = max_memory
         self.slots: dict[int, int] = {}
-        names = ("count", "first", "s", "q", *(("e", "k") if errors else ()))
+        names = ("count", "first", "s", "q", *(("w", "d", "k") if errors else ()))
         self.sums = {name: self._empty(0, name) for name in names}
 
     def _empty(self, frames: int, name: str) -> np.ndarray:
@@ -68,7 +75,7 @@ class Accumulator:
         iy: np.ndarray,  # (n,) int64
         ix: np.ndarray,  # (n,) int64
         values: np.ndarray,  # (n, V), NaN = not read
-        error: np.ndarray | None = None,  # (n,)
+        error: np.ndarray | None = None,  # (n, V), NaN = unknown
     ) -> None:
         """Take in readings, all of them inside the grid where it has a shape."""
         if len(frame) == 0:
@@ -94,11 +101,15 @@ class Accumulator:
             np.add.at(count, at, 1)
             np.add.at(s, at, shifted)
             np.add.at(q, at, shifted * shifted)
-            if error is not None and "e" in self.sums:
-                own = error if whole else error[read]
+            if error is not None and "w" in self.sums:
+                own = error[:, v] if whole else error[read, v]
                 known = ~np.isnan(own)
-                np.add.at(self.sums["e"].reshape(-1), at[known], own[known] ** 2)
-                np.add.at(self.sums["k"].reshape(-1), at[known], 1)
+                least = EXACT * np.maximum(np.abs(value[known]), 1e-30)
+                weight = np.maximum(own[known], least) ** -2.0
+                w, d, k = (self.sums[name].reshape(-1) for name in ("w", "d", "k"))
+                np.add.at(w, at[known], weight)
+                np.add.at(d, at[known], weight * shifted[known])
+                np.add.at(k, at[known], 1)
 
     def _reach(self, iy: np.ndarray, ix: np.ndarray) -> None:
         """Extend a grid without a shape to the cells at hand."""
@@ -151,13 +162,15 @@ class Accumulator:
         n, mean, s, q = (take(name) for name in ("count", "first", "s", "q"))
         with np.errstate(invalid="ignore", divide="ignore"):
             average = s / n
-            mean += average
             q -= average * s
             spread = np.sqrt(np.maximum(q, 0, out=q) / (n - 1), dtype=np.float32)
             error = None
-            if "e" in self.sums:
-                error = (np.sqrt(take("e")) / n).astype(np.float32)
-                error[take("k") < np.maximum(n, 1)] = np.nan
+            if "w" in self.sums:
+                w, d = take("w"), take("d")
+                all_known = take("k") == np.maximum(n, 1)
+                error = np.where(all_known, w**-0.5, np.nan).astype(np.float32)
+                average = np.where(all_known, d / w, average)
+            mean += average
         mean[n == 0] = np.nan
         spread[n < 2] = np.nan
         return Cube(np.array(order, dtype=np.int64), self.corner, n, mean.astype(np.float32), spread, error)

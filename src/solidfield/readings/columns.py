@@ -97,19 +97,66 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     missing = [role for role in ("time", "y", "x") if role not in chosen]
     if missing:
         raise _not_found(missing, headers, where)
-    extras: dict[str, tuple[str, ...]] = {"sensor": SENSORS, "error": ERRORS}
-    for role, names in extras.items():
-        found = [h for h in _by_name(headers, names, role) if h.name not in chosen.values()]
-        if role not in chosen and found and not (role == "error" and not found[0].numeric):
-            chosen[role] = found[0].name
-    taken, unread = {*chosen.values(), date}, (*NEITHER, *TIMES, *DATE_PARTS)
+    named_sensors = [h for h in _by_name(headers, SENSORS, "sensor") if h.name not in chosen.values()]
+    if "sensor" not in chosen and named_sensors:
+        chosen["sensor"] = named_sensors[0].name
+    named_errors = chosen.pop("error", "").split("+")
+    taken, unread = {*chosen.values(), *named_errors, date}, (*NEITHER, *TIMES, *DATE_PARTS)
     values = tuple(chosen["values"].split("+")) if "values" in chosen else tuple(
-        h.name for h in headers if h.numeric and h.name not in taken and plain(h.name) not in unread
+        h.name for h in headers
+        if h.numeric and h.name not in taken and plain(h.name) not in unread and not error_of(h.name, headers)
     )  # fmt: skip
     if not values:
         raise _not_found(["value"], headers, where)
     time = chosen["time"] if date is None else f"{date}+{chosen['time']}"
-    return Columns(time, chosen["y"], chosen["x"], values, chosen.get("sensor"), chosen.get("error"))
+    errors = _errors(headers, values, named_errors, where)
+    return Columns(time, chosen["y"], chosen["x"], values, chosen.get("sensor"), errors)
+
+
+def error_of(name: str, headers: Sequence[Header]) -> str:
+    """The column whose errors this one holds by its name, such as pm_error of pm; "?" where it says error alone.
+
+    >>> headers = [Header("pm [ug/m3]", True), Header("pm_std", True), Header("sigma", True)]
+    >>> [error_of(header.name, headers) for header in headers]
+    ['', 'pm [ug/m3]', '?']
+    """
+    if plain(name) in ERRORS:
+        return "?"
+    others = [h.name for h in headers if h.numeric and h.name != name]
+    pairs = ((other, word) for other in others for word in ERRORS)
+    return next((o for o, word in pairs if plain(name) in (plain(o) + word, word + plain(o))), "")
+
+
+def _errors(
+    headers: Sequence[Header], values: Sequence[str], named: Sequence[str], where: str
+) -> tuple[str | None, ...]:  # (V,)
+    """The column of each variable's errors, by the user's word or by its name."""
+    if any(named):
+        if len(named) != len(values):
+            raise SolidError(
+                f"{where}: {len(named)} columns of errors ({', '.join(named)}) for {len(values)} variables "
+                f"({', '.join(values)}); name one for each, --columns error=A+B, or read fewer variables"
+            )
+        return tuple(named)
+    numeric = [h.name for h in headers if h.numeric and h.name not in values]
+    found = [next((name for name in numeric if error_of(name, headers) == value), None) for value in values]
+    alone = [name for name in numeric if error_of(name, headers) == "?"]
+    if len(values) == 1 and found == [None] and alone:
+        found = alone[:1]
+    return tuple(found) if any(found) else ()
+
+
+def words_of_errors(headers: Sequence[Header], columns: Columns) -> list[str]:
+    """Which columns are taken for errors of readings, and which look like some and are not read."""
+    pairs = zip(columns.errors, columns.values, strict=False)
+    words = [f"'{error}' is the standard deviation of the errors of '{value}'" for error, value in pairs if error]
+    unread = [h.name for h in headers if h.numeric and error_of(h.name, headers) and h.name not in columns.used()]
+    if unread:
+        words.append(
+            f"{', '.join(unread)}: not read, for whose errors it holds is not told; --columns error=NAME says it "
+            "(error=A+B, one for each variable)"
+        )
+    return words
 
 
 def parts_of_dates(headers: Sequence[Header], columns: Columns) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from ..engine import Progress
 from ..errors import SolidError
 from .accumulate import Accumulator, Cube
+from .error_table import ErrorTable
 from .frames import Tally
 from .layout import Layout
 from .limits import Limits, drop, frame_centres
@@ -32,17 +33,18 @@ def sum_readings(
     rows: int,
     max_memory: float,  # GiB
     progress: Progress | None,
+    told: ErrorTable,
 ) -> tuple[Cube, Tally]:
     """One pass over the table; two where limits are robust and ask for each frame's centre first."""
     if limits.robust is not None and limits.frames is None:
         plain = replace(limits, robust=None)
-        cube, _ = sum_readings(table, layout, chosen, plain, None, rows, max_memory, progress)
+        cube, _ = sum_readings(table, layout, chosen, plain, None, rows, max_memory, progress, told)
         limits = replace(limits, frames=frame_centres(cube))
     tally, grid = Tally(), layout.grid
-    errors = table.columns.error is not None and len(chosen) == 1
+    errors = told.says or any(any(part.columns.errors) for part in table.parts)
     sums = Accumulator(len(chosen), grid.shape if layout.bounded else None, errors, max_memory)
     with refusal_file(refused) as write:
-        for part, bad in table.chunks(rows, sensors=False):
+        for part, bad in table.chunks(rows, sensors=told.column or False):
             tally.read += len(part)
             tally.refused += len({one.row for one in bad})
             tally.first = tally.first or (bad[0] if bad else None)
@@ -60,7 +62,7 @@ def sum_readings(
                     within[within] = grid.domain[iy[within], ix[within]]
                 tally.outside += int((~within).sum())
                 keep &= within
-            error = part.error if errors else None
+            error = told.complete(part, chosen, table) if errors else None
             if not keep.all():
                 frame, iy, ix, values = frame[keep], iy[keep], ix[keep], values[keep]
                 error = None if error is None else error[keep]

@@ -20,6 +20,7 @@ import xarray as xr
 from ..engine import Progress
 from ..errors import SolidError
 from .doctor.diagnose import Diagnosis, diagnose
+from .error_table import Errors, ErrorTable, plain_errors
 from .frames import open_frames, save_frames, to_frames
 from .gridding import choose_variables, sum_readings
 from .layout import Layout, layout_of, plan_layout
@@ -110,6 +111,7 @@ def grid(
     drop_below: float | None = None,
     positive: bool = False,
     outliers: str | None = None,
+    errors: Errors | None = None,
     refused: str | Path | None = None,
     max_memory: float = 4.0,
     rows: int = CHUNK,
@@ -146,6 +148,10 @@ def grid(
         Drop readings that are zero or less. Default: False.
     outliers : str, optional
         "mad:6" drops readings 6 robust standard deviations from their frame's median. Default: none.
+    errors : float, path, mapping or DataFrame, optional
+        Standard deviations of the readings' errors where the table has no column of them: one number; a table with a
+        column of the readings, such as sensor or kind, and one called error (pm_error, no2_error of several variables);
+        or numbers by the names of sensors. Default: as the readings say, see `columns`.
     refused : path, optional
         CSV to write, with everything refused or dropped and the reason.
     max_memory : float
@@ -160,8 +166,9 @@ def grid(
     Returns
     -------
     xarray.Dataset
-        Each variable on (time, y, x), NaN where nothing was read, beside `_count` and `_spread`. The attributes hold
-        rows_read, rows_refused, rows_outside, rows_outliers and, as `notes`, all that was said.
+        Each variable on (time, y, x), NaN where nothing was read, beside `_count`, `_spread`
+        and, where errors are known, `_error`: that of the mean, in which each reading counts by its own. The attributes
+        hold rows_read, rows_refused, rows_outside, rows_outliers and, as `notes`, all that was said.
 
     Raises
     ------
@@ -189,7 +196,8 @@ def grid(
     else:
         layout = layout_of(like) if isinstance(like, xr.Dataset) else like
     listed = None if refused is None else Path(refused)
-    cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress)
+    told = ErrorTable.of_plain(plain_errors(errors), table, chosen)
+    cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress, told)
     if not layout.bounded:
         layout = replace(layout, grid=layout.grid.part(cube.first_cell, cube.count.shape[2:]))
     frames = to_frames(table, chosen, layout, cube, tally, cell or "as given", max_memory)

@@ -29,11 +29,11 @@ class Columns:
     x: str
     values: tuple[str, ...]
     sensor: str | None = None
-    error: str | None = None
+    errors: tuple[str | None, ...] = ()  # (V,) the column of each variable's errors; empty: none has one
 
     def used(self) -> tuple[str, ...]:
         """Every column that is read, as it is named in the file."""
-        names = (*self.time.split("+"), self.y, self.x, *self.values, self.sensor, self.error)
+        names = (*self.time.split("+"), self.y, self.x, *self.values, self.sensor, *self.errors)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -48,7 +48,7 @@ class Rows:
     x: np.ndarray  # (n,) float64 longitude in -180 .. 180, or a projected coordinate
     values: np.ndarray  # (n, V) float64, NaN = this variable was not read in this row
     sensor: np.ndarray | None  # (n,) str objects
-    error: np.ndarray | None  # (n,) float64 standard deviation of the reading, NaN = not given
+    error: np.ndarray | None  # (n, V) float64 standard deviations of the readings' errors, NaN = not given
 
     def __len__(self) -> int:
         return len(self.row)

@@ -72,10 +72,13 @@ def to_rows(
             refuse(wrong_x & sound & ~wrong_y, columns.x, "longitude outside -180 .. 360")
             sound &= ~wrong_y & ~wrong_x
     error = None
-    if columns.error is not None:
-        error, bad = number(columns.error, needed=False)
-        refuse((error < 0) & ~bad, columns.error, "a standard deviation below zero")
-        sound &= ~bad & ~(error < 0)
+    if any(columns.errors):
+        error = np.full((n, len(columns.values)), np.nan)
+        for v, column in enumerate(columns.errors):
+            if column is not None:
+                error[:, v], bad = number(column, needed=False)
+                refuse((error[:, v] < 0) & ~bad, column, "a standard deviation below zero")
+                sound &= ~bad & ~(error[:, v] < 0)
     values = np.empty((n, len(columns.values)))
     unread = np.zeros(n, bool)
     for v, column in enumerate(columns.values):

@@ -25,7 +25,7 @@ from ..errors import SolidError
 from ..grid import Grid
 from .arrays import ArraySource
 from .columnar import FrameSource, ParquetSource
-from .columns import find_columns, geographic, is_taken, label, parts_of_dates, split_units
+from .columns import find_columns, geographic, is_taken, label, parts_of_dates, split_units, words_of_errors
 from .csvfile import CsvSource
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
@@ -72,15 +72,18 @@ class Table:
             share = (self._at + self.parts[self._at].source.fraction) / len(self.parts)
             progress(f"{rows:,} rows", round(1000 * share), 1000)
 
-    def chunks(self, rows: int = CHUNK, sensors: bool = True) -> Iterator[tuple[Rows, list[Refused]]]:
-        """All rows in the order of the files, at most `rows` at a time, and what was refused among them."""
+    def chunks(self, rows: int = CHUNK, sensors: bool | str = True) -> Iterator[tuple[Rows, list[Refused]]]:
+        """All rows in the order of the files, at most `rows` at a time, and what was refused among them.
+
+        `sensors`: are names of sensors read, or which other column instead?
+        """
         for found, refused, part in self._stream(rows, sensors):
             yield refuse_beyond(found, refused, part.columns, part.source.name, self.limits, self.note)
 
-    def _stream(self, rows: int, sensors: bool) -> Iterator[tuple[Rows, list[Refused], Part]]:
+    def _stream(self, rows: int, sensors: bool | str) -> Iterator[tuple[Rows, list[Refused], Part]]:
         for position, part in enumerate(self.parts):
             self._at = position
-            columns = part.columns if sensors else replace(part.columns, sensor=None)
+            columns = part.columns if sensors is True else replace(part.columns, sensor=sensors or None)
             for batch in part.source.batches(columns, rows):
                 name = part.source.name
                 yield *to_rows(batch, columns, part.form, self.geographic, position, name, self.note), part
@@ -135,6 +138,7 @@ def open_table(
             notes.append(
                 f"{', '.join(repeated)}: parts of a date, left out; --columns value=NAME reads them all the same"
             )
+        notes += words_of_errors(one.headers, found)
     variables = _variables(parts[0].columns)
     for column, called in zip(parts[0].columns.values, variables, strict=True):
         if called != label(column):
@@ -206,8 +210,10 @@ def _in_order(part: Part, variables: tuple[str, ...], first: str) -> Part:
             f"{part.source.name} has variables {', '.join(own)}, {first} {', '.join(variables)}; "
             "name those to read with --columns value=NAME"
         )
-    values = tuple(part.columns.values[own.index(name)] for name in variables)
-    return replace(part, columns=replace(part.columns, values=values))
+    order = [own.index(name) for name in variables]
+    values = tuple(part.columns.values[v] for v in order)
+    errors = tuple(part.columns.errors[v] for v in order) if part.columns.errors else ()
+    return replace(part, columns=replace(part.columns, values=values, errors=errors))
 
 
 def _variables(columns: Columns) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..clock import from_seconds, local
 from ..engine import Progress
@@ -160,11 +161,16 @@ def _at_lead(
         cells = exam.record.cells[judged]
         asked = np.concatenate([cells, probes])
         scene = _scene(known, int(frame) - begin, lead, asked)
-        drawn = _physical(run, answer(run.model, known, scene, members, exam.seed, int(frame)), asked)
+        standard = answer(run.model, known, scene, members, exam.seed, int(frame))
+        errors = exam.standard.own_errors[judged]  # what judges is a reading: the field, and its error
+        if errors.any():
+            noise = numpy_generator(exam.seed, "errors", lead, int(frame)).standard_normal((members, len(cells)))
+            standard[:, : len(cells)] += (errors * noise).astype(np.float32)
+        drawn = _physical(run, standard, asked)
         series.append(drawn[:, len(cells) :])
         parts[names[0]].append(drawn[:, : len(cells)])
         few = _scene(known, int(frame) - begin, lead, cells)
-        for name, values in _rivals(exam, known, few, members, usual, int(frame)).items():
+        for name, values in _rivals(exam, known, few, members, usual, int(frame), errors).items():
             if name in parts:
                 parts[name].append(values)
         rows.append(judged)
@@ -190,11 +196,17 @@ def _scene(known: Record, frame: int, lead: int, cells: np.ndarray) -> Scene:
 
 
 def _rivals(
-    exam: Exam, known: Record, scene: Scene, members: int, usual: np.ndarray, frame: int
+    exam: Exam,
+    known: Record,
+    scene: Scene,
+    members: int,
+    usual: np.ndarray,
+    frame: int,
+    errors: np.ndarray,  # (n,) of the readings that judge
 ) -> dict[str, np.ndarray]:  # each (K, n) or (1, n), physical units
     run, count = exam.run, len(scene.cell)
     channel = scene.cell // run.grid.cells
-    found = {"kriging": _kriged(run, known, scene, members)}
+    found = {"kriging": _kriged(run, known, scene, members, torch.from_numpy(errors))}
     found["climatology"] = usual[channel, exam.hours[frame]].T
     points = {name: np.empty((1, count)) for name in ("nearest", "persistence", "moved")}
     physical = known.with_values(_physical(run, known.values[None], known.cells)[0])
@@ -207,15 +219,21 @@ def _rivals(
     return found | points
 
 
-def _kriged(run: RunRecord, known: Record, scene: Scene, members: int) -> np.ndarray:  # (K, n), physical units
-    """The prior alone, at evenly spaced levels."""
+def _kriged(
+    run: RunRecord, known: Record, scene: Scene, members: int, errors: Tensor | None = None
+) -> np.ndarray:  # (K, n), physical units
+    """The prior alone, at evenly spaced levels; with errors, of readings that have them."""
     levels = torch.tensor([NormalDist().inv_cdf((k + 0.5) / members) for k in range(members)])[:, None]
     found = []
     for start in range(0, len(scene.cell), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         window = scene.frame[part], scene.cell[part], scene.first[part], scene.last[part]
         hiding = Hiding.nothing(len(window[0]))
-        found.append(run.model.prior_quantiles(ask(known, *window, hiding, "test", torch.Generator()), levels))
+        questions, own = (
+            ask(known, *window, hiding, "test", torch.Generator()),
+            None if errors is None else errors[part],
+        )
+        found.append(run.model.prior_quantiles(questions, levels, own))
     return _physical(run, torch.cat(found, 1).numpy(), scene.cell)
 
 

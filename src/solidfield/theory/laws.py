@@ -55,15 +55,16 @@ class Law(nn.Module, ABC):
         values: Tensor,  # (P,)
         channel: Tensor,  # (P,) which variable
         generator: torch.Generator,
+        error: Tensor | None = None,  # (P,) standard deviations: values are read with it, the law is of what is read
     ) -> Tensor:  # (P,)
         """What training minimises at observed targets."""
 
     @abstractmethod
-    def crps(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:  # (P,)
+    def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:  # (P,)
         """The CRPS of observed targets, in closed form and differentiable; of a diffusion law, that of its mixture."""
 
     @abstractmethod
-    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:  # (P,)
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:  # (P,)
         """z with Q(z) = value."""
 
     @abstractmethod
@@ -145,18 +146,28 @@ class MixtureLaw(Law):
         raw = self.head(features).unflatten(-1, (self.channels, self.components, 3))
         return raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
 
-    def of(self, features: Tensor, channel: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, J)
-        log_pi, mu, s = self.parts(features)
-        return _pick(log_pi, channel), _pick(mu, channel), _pick(s, channel)
+    def of(
+        self, features: Tensor, channel: Tensor, error: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, J)
+        """The parts of one variable's law; with an error, of what is read."""
+        log_pi, mu, s = (_pick(part, channel) for part in self.parts(features))
+        return log_pi, mu, s if error is None else torch.hypot(s, error[:, None])
 
-    def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
-        return _surprise(*self.of(features, channel), values)
+    def loss(
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        generator: torch.Generator,
+        error: Tensor | None = None,
+    ) -> Tensor:
+        return _surprise(*self.of(features, channel, error), values)
 
-    def crps(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
-        return _mixture_crps(*self.of(features, channel), values)
+    def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
+        return _mixture_crps(*self.of(features, channel, error), values)
 
-    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
-        return _normal_score(*self.of(features, channel), values)
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
+        return _normal_score(*self.of(features, channel, error), values)
 
     def value(self, features: Tensor, latents: Tensor) -> Tensor:
         log_pi, mu, s = self.parts(features)  # (P, C, J)
@@ -233,8 +244,15 @@ class DiffusionLaw(Law):
         theta = torch.atan2((-log_snr).sigmoid().sqrt(), log_snr.sigmoid().sqrt())
         return theta.sin() * y_tau + theta.cos() * self.velocity(y_tau, theta, condition)
 
-    def loss(self, features: Tensor, values: Tensor, channel: Tensor, generator: torch.Generator) -> Tensor:
-        log_pi, mu, s = self.mixture.of(features, channel)
+    def loss(
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        generator: torch.Generator,
+        error: Tensor | None = None,
+    ) -> Tensor:
+        log_pi, mu, s = self.mixture.of(features, channel, error)
         count = math.ceil(self.levels * len(values))  # L in all
         heard = torch.randperm(len(values), generator=generator)[torch.arange(count) % len(values)].to(values.device)
         with torch.no_grad():
@@ -251,11 +269,11 @@ class DiffusionLaw(Law):
         changed = 0.5 * math.pi * (weight * g * (g - 2 * zeta)).mean(0)  # (L,)
         return _surprise(log_pi, mu, s, values).index_add(0, heard, changed * len(values) / max(count, 1))
 
-    def crps(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
-        return self.mixture.crps(features, values, channel)
+    def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
+        return self.mixture.crps(features, values, channel, error)
 
-    def latent(self, features: Tensor, values: Tensor, channel: Tensor) -> Tensor:
-        y = self.mixture.latent(features, values, channel)
+    def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
+        y = self.mixture.latent(features, values, channel, error)
         return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi)
 
     def value(self, features: Tensor, latents: Tensor) -> Tensor:

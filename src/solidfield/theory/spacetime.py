@@ -146,17 +146,26 @@ class SpaceTime(nn.Module):
         entries = self.channels**2 * (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
         return self if entries > TABLE else CovarianceTable(self, self.grid, frames, self.channels)
 
-    def fit(self, targets: Callable[[int, Covariance], tuple[Known, Tensor]], frames: int, steps: int = STEPS) -> float:
-        """Maximise the likelihood of targets; `targets(step, C)` gives a batch, its readings nearest under C."""
+    def fit(
+        self,
+        targets: Callable[[int, Covariance], tuple[Known, Tensor, Tensor]],
+        frames: int,
+        steps: int = STEPS,
+    ) -> float:
+        """Maximise the likelihood of targets.
+
+        `targets(step, C)` gives a batch: its readings nearest under C, its values, the variances of their errors.
+        """
         self.requires_grad_(True)
         optimiser = torch.optim.Adam(self.parameters(), RATE)
         loss = torch.zeros(())
         for step in range(steps):
             if step % max(1, steps // 3) == 0:
                 look = self.lookup(frames)
-            known, values = targets(step, look)
+            known, values, errors = targets(step, look)
             law = krige(self, known, self)
-            loss = (law.std.log() + 0.5 * ((values - law.mean) / law.std).square()).mean()
+            std = (law.std.square() + errors).sqrt()  # of the reading, not of the field alone
+            loss = (std.log() + 0.5 * ((values - law.mean) / std).square()).mean()
             optimiser.zero_grad()
             loss.backward()
             steepness = nn.utils.clip_grad_norm_(self.parameters(), 10.0)

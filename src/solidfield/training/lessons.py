@@ -125,7 +125,7 @@ class QuestionTask(Task):
     def describe(self, model: SolidSet) -> dict[str, Any]:
         record = self.record
         content = hashlib.sha256()
-        for array in (record.offsets, record.cells, record.values, record.split, record.stretch):
+        for array in (record.offsets, record.cells, record.values, record.own_errors, record.split, record.stretch):
             content.update(np.ascontiguousarray(array).data)
         return {
             "fingerprint": content.hexdigest(),
@@ -155,4 +155,4 @@ class QuestionTask(Task):
 
 def _where(lesson: Lesson, rows: Tensor) -> Lesson:  # (B,) bool
     questions = Questions(**{name: tensor[rows] for name, tensor in vars(lesson.questions).items()})
-    return Lesson(questions, lesson.values[rows])
+    return Lesson(questions, lesson.values[rows], lesson.errors[rows])

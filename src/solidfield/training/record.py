@@ -42,6 +42,7 @@ class HowRead(BaseModel):
     units: str | None = None
     name: str | None = None
     drop_above: float | None = None
+    errors: dict[str, Any] | None = None
 
 
 FORMAT = 1  # of a run folder
