@@ -121,7 +121,7 @@ def test_a_variable_learns_from_another_that_is_measured_where_it_is_not():
 
         def batch(step, look):
             found = draw(record, record.of_split("train"), 64, plan, "train", torch.Generator().manual_seed(step))
-            return nearest_readings(look, found.questions, GRID.shape, 12), found.values
+            return nearest_readings(look, found.questions, GRID.shape, 12), found.values, found.errors
 
         model.fit(batch, 8, 60)
         questions = ask(record, *asked, Hiding.nothing(len(one.cells)), "train", torch.Generator())

@@ -94,7 +94,7 @@ def test_the_fit_finds_a_likelihood_as_high_as_the_truth():
     def questions(step, look):
         record = records[step % 2]
         lesson = draw(record, record.of_split("train"), 100, plan, "train", torch.Generator().manual_seed(step))
-        return nearest_readings(look, lesson.questions, GRID.shape, 16), lesson.values
+        return nearest_readings(look, lesson.questions, GRID.shape, 16), lesson.values, lesson.errors
 
     fitted = SpaceTime(GRID, (1.0, 1.0))
     fitted.fit(questions, 8)
@@ -102,7 +102,7 @@ def test_the_fit_finds_a_likelihood_as_high_as_the_truth():
     def surprise(model):
         total = 0.0
         for step in range(1000, 1010):
-            known, values = questions(step, model)
+            known, values, _ = questions(step, model)
             law = krige(model, known, model)
             total += float((law.std.log() + 0.5 * ((values - law.mean) / law.std) ** 2).mean())
         return total / 10

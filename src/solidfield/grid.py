@@ -14,7 +14,8 @@ import numpy as np
 
 from .errors import SolidError
 
-DEGREE = 111.19508  # km: a degree of latitude on a sphere of 6371.0088 km
+RADIUS = 6371.0088  # km, of the Earth as a sphere
+DEGREE = 111.19508  # km: a degree of latitude on it
 EDGE = 1e-9  # of a cell: a coordinate this close below an edge was meant to lie on it
 COUNTED = 2.0**52  # beyond it a float64 no longer tells a cell from the next
 
@@ -114,6 +115,14 @@ class Grid:
             raise SolidError(f"cells of {self.spacing} are too small to be counted so far from zero; take larger ones")
         return row.astype(np.int64), column.astype(np.int64)
 
+    def near(self, x: np.ndarray) -> np.ndarray:
+        """Longitudes as this grid counts them, which may go on beyond 180; other coordinates as they are.
+
+        >>> Grid((1, 5), origin=(0, 178), axes=("lat", "lon")).near(np.array([179.0, -179.0]))
+        array([179., 181.])
+        """
+        return nearest_turn(x, float(self.x.mean())) if self.axes == ("lat", "lon") else x
+
     def part(self, first: tuple[int, int], shape: tuple[int, int]) -> Grid:
         """So many cells of the same size from cell `first` on, inside this grid or beyond it."""
         (y, x), (dy, dx) = self.origin, self.spacing
@@ -140,6 +149,37 @@ class Grid:
         )
 
 
+def nearest_turn(x: np.ndarray, middle: float) -> np.ndarray:
+    """Longitudes turned by whole circles to within 180 degrees of one."""
+    return np.asarray(x, float) - 360.0 * np.round((np.asarray(x, float) - middle) / 360.0)
+
+
+def closed(grid: Grid) -> Grid:
+    """The grid, which wraps in longitude where its columns go once around the Earth."""
+    circle = grid.axes == ("lat", "lon") and abs(grid.shape[1] * grid.spacing[1] - 360.0) < 1e-6 * 360.0
+    return replace(grid, periodic=(grid.periodic[0], True)) if circle else grid
+
+
+def points(grid: Grid, row: np.ndarray, column: np.ndarray) -> np.ndarray:  # (n,), (n,) -> (n, 2 to 4)
+    """Cells as points of a space whose straight distances are the grid's, in the unit of `lengths`.
+
+    On the globe they are those of a sphere, and a distance is the chord below the great circle; a periodic axis is a
+    circle likewise.
+
+    >>> a, b = points(Grid((2, 2), (90.0, 1.0), axes=("lat", "lon")), np.array([0, 1]), np.array([0, 0]))
+    >>> round(float(np.linalg.norm(a - b) / RADIUS) ** 2, 6)
+    2.0
+    """
+    if grid.axes == ("lat", "lon"):
+        y, x = (np.deg2rad(o + s * at) for o, s, at in zip(grid.origin, grid.spacing, (row, column), strict=True))
+        return RADIUS * np.stack([np.cos(y) * np.cos(x), np.cos(y) * np.sin(x), np.sin(y)], -1)
+    found = []
+    for at, count, size, wraps in zip((row, column), grid.shape, lengths(grid)[0], grid.periodic, strict=True):
+        angle, radius = 2 * np.pi * at / count, count * size / (2 * np.pi)
+        found += [radius * np.cos(angle), radius * np.sin(angle)] if wraps else [size * at]
+    return np.stack(found, -1)
+
+
 def axis_attributes(grid: Grid) -> tuple[dict[str, str], dict[str, str]]:
     """What CF wants to be said of the y and the x axis."""
     if grid.axes == ("lat", "lon"):
@@ -154,6 +194,14 @@ def axis_attributes(grid: Grid) -> tuple[dict[str, str], dict[str, str]]:
 def flags(long_name: str, no: str, yes: str) -> dict[str, Any]:
     """Attributes of a mask of 0 and 1, in CF's way."""
     return {"long_name": long_name, "flag_values": np.array([0, 1], np.int8), "flag_meanings": f"{no} {yes}"}
+
+
+def narrowing(grid: Grid) -> float:
+    """The widest row over the narrowest: on the Earth meridians meet, elsewhere it is one."""
+    if grid.axes != ("lat", "lon"):
+        return 1.0
+    wide = np.cos(np.deg2rad(grid.y)).clip(0.01)
+    return float(wide.max() / wide.min())
 
 
 def lengths(grid: Grid) -> tuple[tuple[float, float], str]:  # spacing along (y, x), its unit

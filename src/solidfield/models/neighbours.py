@@ -14,22 +14,33 @@ from ..theory.spacetime import Covariance, Known, linked
 NEAREST = 32  # readings of a law
 
 
-def offsets(questions: Questions, shape: tuple[int, int]) -> Tensor:  # (B, R, 3)
-    """From each target to each of its known readings: frames, rows, columns."""
-    width = shape[1]
-    row = questions.cell // width - (questions.asked_cell // width)[:, None]
-    column = questions.cell % width - (questions.asked_cell % width)[:, None]
-    return torch.stack([questions.frame, row, column], -1)
+def offsets(
+    questions: Questions, shape: tuple[int, int], wraps: tuple[bool, bool] = (False, False)
+) -> Tensor:  # (B, R, 3)
+    """From each target to each of its known readings: frames, rows, columns; the short way around where axes wrap."""
+    width, moved = shape[1], [questions.frame]
+    for at, length, around in zip((lambda c: c // width, lambda c: c % width), shape, wraps, strict=True):
+        step = at(questions.cell) - at(questions.asked_cell)[:, None]
+        moved.append((step + length // 2) % length - length // 2 if around else step)
+    return torch.stack(moved, -1)
 
 
 @torch.no_grad()
-def nearest_readings(covariance: Covariance, questions: Questions, shape: tuple[int, int], count: int) -> Known:
+def nearest_readings(
+    covariance: Covariance,
+    questions: Questions,
+    shape: tuple[int, int],
+    count: int,
+    wraps: tuple[bool, bool] = (False, False),
+) -> Known:
     """The readings with the largest correlation with the target: of its own variable, half as many of each other."""
-    offset = offsets(questions, shape)
+    offset, target = offsets(questions, shape, wraps), questions.asked_cell // shape[1]
     asked, channels = questions.asked_channel, covariance.channels
     several = channels > 1
     own = linked(asked, asked, channels)[:, None].expand_as(questions.channel) if several else None
-    score = covariance(offset, own) * (1 + questions.errors.square()).rsqrt()  # a standard field has variance one
+    score = (
+        covariance(offset, own, target[:, None]) * (1 + questions.errors.square()).rsqrt()
+    )  # a standard field has variance one
     order = (questions.channel - asked[:, None]) % channels  # 0: the target's own
     rows, valid = [], []
     for other in range(channels):
@@ -45,4 +56,5 @@ def nearest_readings(covariance: Covariance, questions: Questions, shape: tuple[
         there,
         questions.channel.gather(1, row) if several else None,
         asked if several else None,
+        target,
     )

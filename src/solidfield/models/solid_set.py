@@ -72,7 +72,7 @@ class SolidSet(nn.Module):
     ):
         super().__init__()
         self.grid, self.frames, self.nearest = grid, frames, nearest
-        self.prior = SpaceTime(grid, lengths, channels=channels).requires_grad_(False)
+        self.prior = SpaceTime(grid, lengths, channels=channels, globe=True).requires_grad_(False)
         self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
         self.static: Tensor
         self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static), channels=channels)
@@ -137,7 +137,7 @@ class SolidSet(nn.Module):
 
         def batch(step: int, look: Covariance) -> tuple[Known, Tensor, Tensor]:
             lesson = lessons(step)
-            known = nearest_readings(look, lesson.questions, self.grid.shape, self.nearest)
+            known = self._nearest(look, lesson.questions)
             return known, lesson.values, lesson.errors.square()
 
         self.prior.fit(batch, self.frames, steps)
@@ -147,7 +147,7 @@ class SolidSet(nn.Module):
         """Features (B, F) of the targets, and the Gaussian laws in whose units their own are; in practice blurred."""
         if self.look is None:
             self.look = self.prior.lookup(self.frames)
-        known = nearest_readings(self.look, questions, self.grid.shape, self.nearest)
+        known = self._nearest(self.look, questions)
         law = krige(self.prior, known, self.look)
         variance = self.prior.variance[questions.asked_channel]
         at, there = self._static(questions, known)
@@ -156,10 +156,14 @@ class SolidSet(nn.Module):
         features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there, blur)
         return features, law, known
 
+    def _nearest(self, look: Covariance, questions: Questions) -> Known:
+        return nearest_readings(look, questions, self.grid.shape, self.nearest, self.grid.periodic)
+
     def _static(self, questions: Questions, known: Known) -> tuple[Tensor, Tensor]:  # (B, S), (B, k, S)
-        fields, width = self.static.flatten(1), self.grid.shape[1]
+        fields, (height, width) = self.static.flatten(1), self.grid.shape
         at = fields[:, questions.asked_cell].T
-        cell = questions.asked_cell[:, None] + known.offset[..., 1] * width + known.offset[..., 2]
+        row = ((questions.asked_cell // width)[:, None] + known.offset[..., 1]) % height
+        cell = row * width + ((questions.asked_cell % width)[:, None] + known.offset[..., 2]) % width
         there = fields[:, cell].movedim(0, -1) - at[:, None]
         return at, there * known.valid[..., None]
 

@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import SolidError
-from ..grid import Bounds
+from ..grid import Bounds, nearest_turn
 from ..readings.areas import area_weights, share_within
 from ..readings.axes import axes_of
 
@@ -74,6 +74,8 @@ def at(
     """
     y, x = axes_of(maps)
     lat, lon = np.broadcast_arrays(np.atleast_1d(np.asarray(lat, float)), np.atleast_1d(np.asarray(lon, float)))
+    if y.lower().startswith("lat"):
+        lon = nearest_turn(lon, float(maps[x].values.mean()))  # 181 and -179 are one place
     rows, high = _between(maps[y].values, lat, y)  # (P, 2) cells, (P,) share of the upper one
     columns, right = _between(maps[x].values, lon, x)
     share = np.stack([1 - high, high], 1)[:, :, None] * np.stack([1 - right, right], 1)[:, None, :]  # (P, 2, 2)
@@ -192,8 +194,8 @@ def area_mean(
     if isinstance(area, np.ndarray):
         inside = area
     else:
-        inside = area_weights(area, maps[y].values, maps[x].values)
-        covered = share_within(area, _edges(maps[y].values, maps[x].values))
+        inside = area_weights(area, maps[y].values, maps[x].values, y.lower().startswith("lat"))
+        covered = share_within(area, _edges(maps[y].values, maps[x].values), y.lower().startswith("lat"))
     if inside.shape != (maps.sizes[y], maps.sizes[x]):
         raise SolidError(f"area weights have shape {inside.shape}, the maps {(maps.sizes[y], maps.sizes[x])}; as one")
     weights = np.asarray(inside, dtype=np.float64)

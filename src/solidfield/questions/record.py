@@ -20,7 +20,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..errors import SolidError
-from ..grid import Grid
+from ..grid import Grid, points
 
 SPLITS = ("train", "validation", "test")
 PLACES, ENOUGH = 64, 1024  # of a large network a question knows so many places at least, and about so many readings
@@ -106,13 +106,13 @@ class Record:
             return None
         width = self.grid.shape[1]
         at = cell % self.grid.cells
-        _, near = self._tree.query(np.stack([at // width, at % width], 1), k=count)
+        _, near = self._tree.query(points(self.grid, at // width, at % width), k=count)
         return near
 
     @cached_property
     def _tree(self) -> cKDTree:
         width = self.grid.shape[1]
-        return cKDTree(np.stack([self.places // width, self.places % width], 1))
+        return cKDTree(points(self.grid, self.places // width, self.places % width))
 
     @cached_property
     def own_errors(self) -> np.ndarray:  # (R,) zeros where readings are exact

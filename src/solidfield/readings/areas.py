@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SolidError
-from ..grid import Bounds
+from ..grid import Bounds, nearest_turn
 
 POINTS = 200  # along each axis: how much of an area lies off a map is counted on 200 x 200 points
 SUBCELLS = 5  # a share is counted on 5 x 5 points in each cell: in steps of 4 %
@@ -24,12 +24,15 @@ SUBCELLS = 5  # a share is counted on 5 x 5 points in each cell: in steps of 4 %
 def area_mask(
     area: str | Path | Mapping[str, Any],  # GeoJSON: a path, or its content
     lat: np.ndarray,  # (H,)
-    lon: np.ndarray,  # (W,) in -180 .. 180
+    lon: np.ndarray,  # (W,)
+    globe: bool = False,  # are they degrees, so that 181 is -179?
 ) -> np.ndarray:  # (H, W) bool
     """Which cell centres lie inside."""
     inside = np.zeros((len(lat), len(lon)), bool)
+    turns = (-360.0, 0.0, 360.0) if globe and np.abs(lon).max(initial=0) > 180 else (0.0,)
     for edges in polygons(area):
-        inside |= _even_odd(edges, np.asarray(lat, float), np.asarray(lon, float))
+        for turn in turns:
+            inside |= _even_odd(edges, np.asarray(lat, float), np.asarray(lon, float) + turn)
     return inside
 
 
@@ -37,10 +40,11 @@ def area_weights(
     area: str | Path | Mapping[str, Any],
     lat: np.ndarray,  # (H,) regular
     lon: np.ndarray,  # (W,) regular
+    globe: bool = False,
 ) -> np.ndarray:  # (H, W) float64 in 0 .. 1
     """The share of each cell that lies inside, counted on 5 x 5 points."""
     fine = [_fine(np.asarray(axis, float)) for axis in (lat, lon)]
-    inside = area_mask(area, *fine).astype(float)
+    inside = area_mask(area, *fine, globe).astype(float)
     return inside.reshape(len(lat), len(fine[0]) // len(lat), len(lon), len(fine[1]) // len(lon)).mean((1, 3))
 
 
@@ -53,12 +57,14 @@ def _fine(axis: np.ndarray) -> np.ndarray:
     return (axis[:, None] + step * offsets).ravel()
 
 
-def share_within(area: str | Path | Mapping[str, Any], bounds: Bounds) -> float:
+def share_within(area: str | Path | Mapping[str, Any], bounds: Bounds, globe: bool = False) -> float:
     """How much of the area lies within these edges, counted on POINTS x POINTS points over its extent."""
     south, west, north, east = area_extent(area)
     middle = (np.arange(POINTS) + 0.5) / POINTS
     lat, lon = south + middle * (north - south), west + middle * (east - west)
     inside = area_mask(area, lat, lon)
+    if globe and np.isfinite(bounds[1] + bounds[3]):
+        lon = nearest_turn(lon, (bounds[1] + bounds[3]) / 2)
     here = ((lat >= bounds[0]) & (lat <= bounds[2]))[:, None] & (lon >= bounds[1]) & (lon <= bounds[3])
     return float(inside[here].sum() / inside.sum()) if inside.any() else 1.0  # too thin to hold a point: unknown
 

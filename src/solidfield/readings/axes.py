@@ -7,7 +7,7 @@ import xarray as xr
 
 from ..clock import YEARS, to_ns
 from ..errors import SolidError
-from ..grid import Grid
+from ..grid import Grid, closed
 
 Y_NAMES = ("lat", "latitude", "y", "northing")
 X_NAMES = ("lon", "longitude", "long", "x", "easting")
@@ -73,7 +73,7 @@ def grid_of(field: xr.DataArray, domain: np.ndarray | None = None) -> Grid:
         spacing.append(float(step))
         origin.append(float(places[0]))
     degrees = y.lower() in ("lat", "latitude")
-    return Grid(
+    found = Grid(
         shape=(field.sizes[y], field.sizes[x]),
         spacing=(spacing[0], spacing[1]),
         origin=(origin[0], origin[1]),
@@ -81,6 +81,7 @@ def grid_of(field: xr.DataArray, domain: np.ndarray | None = None) -> Grid:
         units="degrees" if degrees else str(field[y].attrs.get("units", "")),
         domain=domain,
     )
+    return closed(found)
 
 
 def on_grid(field: xr.DataArray, grid: Grid) -> np.ndarray:  # (..., H, W) float32

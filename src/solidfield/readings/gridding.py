@@ -54,7 +54,7 @@ def sum_readings(
             tally.outliers += len({(one.file, one.row) for one in dropped})
             for one in (*bad, *dropped):
                 write(one)
-            iy, ix = grid.index(part.y, part.x)
+            iy, ix = grid.index(part.y, grid.near(part.x) if layout.bounded else part.x)
             keep = ~np.isnan(values).all(axis=1) if values.shape[1] > 1 else ~np.isnan(values[:, 0])
             if layout.bounded:
                 within = (iy >= 0) & (iy < grid.shape[0]) & (ix >= 0) & (ix < grid.shape[1])

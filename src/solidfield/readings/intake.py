@@ -19,6 +19,7 @@ import xarray as xr
 
 from ..engine import Progress
 from ..errors import SolidError
+from ..grid import closed
 from .doctor.diagnose import Diagnosis, diagnose
 from .error_table import Errors, ErrorTable, plain_errors
 from .frames import open_frames, save_frames, to_frames
@@ -135,7 +136,8 @@ def grid(
     columns, timezone, dates, units, name : optional
         How to read the table, as for `check`.
     bounds : (south, west, north, east), optional
-        Outer edges of the grid in degrees. Default: those of the readings.
+        Outer edges of the grid in degrees; from west to east across the dateline where west is the larger. Default:
+        those of the readings.
     domain : path or mapping, optional
         Cells that count: GeoJSON, or "file.nc:variable". Default: all.
     like : Dataset or Layout, optional
@@ -199,7 +201,7 @@ def grid(
     told = ErrorTable.of_plain(plain_errors(errors), table, chosen)
     cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress, told)
     if not layout.bounded:
-        layout = replace(layout, grid=layout.grid.part(cube.first_cell, cube.count.shape[2:]))
+        layout = replace(layout, grid=closed(layout.grid.part(cube.first_cell, cube.count.shape[2:])))
     frames = to_frames(table, chosen, layout, cube, tally, cell or "as given", max_memory)
     said += [*table.notes, tally.words]
     for words in said:

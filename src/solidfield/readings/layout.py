@@ -20,7 +20,7 @@ import xarray as xr
 from ..clock import Clock, span
 from ..disk import open_dataset
 from ..errors import SolidError
-from ..grid import DEGREE, Bounds, Grid
+from ..grid import DEGREE, Bounds, Grid, closed
 from .areas import area_extent, area_mask
 from .table import Table
 
@@ -42,7 +42,7 @@ def layout_of(frames: xr.Dataset) -> Layout:
     about = {"shape": [frames.sizes[axis] for axis in axes], "axes": axes, "units": "", "periodic": (False, False)}
     about |= {"spacing": frames.attrs["cell_size"], "origin": frames.attrs["origin"]}
     domain = frames["domain"].values.astype(bool) if "domain" in frames else None
-    return Layout(Grid.from_dict(about, domain), Clock.from_dict(frames.attrs))
+    return Layout(closed(Grid.from_dict(about, domain)), Clock.from_dict(frames.attrs))
 
 
 def plan_layout(
@@ -96,6 +96,8 @@ def endless_grid(
 def bounded_grid(cell: str, geographic: bool, bounds: Bounds) -> Grid:
     """Cells from the south-western corner of the bounds on."""
     south, west, north, east = bounds
+    if geographic and -180 <= east < west <= 180:
+        east += 360.0  # across the dateline
     if not (south < north and west < east):
         raise SolidError(f"bounds {bounds} are empty; give south,west,north,east")
     dy, dx = cell_steps(cell, geographic, (south + north) / 2)
@@ -115,7 +117,7 @@ def _coarser(fine: Grid, cell: str | None, geographic: bool) -> Grid:
 
 
 def _grid(shape: tuple[int, int], spacing: tuple[float, float], origin: tuple[float, float], geographic: bool) -> Grid:
-    return Grid(shape, spacing, origin, axes=("lat", "lon") if geographic else ("y", "x"))
+    return closed(Grid(shape, spacing, origin, axes=("lat", "lon") if geographic else ("y", "x")))
 
 
 def _covering(grid: Grid, bounds: Bounds) -> Grid:
@@ -185,7 +187,7 @@ def _domain(domain: Any, grid: Grid) -> np.ndarray:  # (H, W) bool
     """Cells that count."""
     at_y, at_x = np.round(grid.y, 10), np.round(grid.x, 10)
     if _is_geojson(domain):
-        inside = area_mask(domain, at_y, at_x)
+        inside = area_mask(domain, at_y, at_x, grid.axes == ("lat", "lon"))
     else:
         path, _, name = str(domain).rpartition(":")
         try:

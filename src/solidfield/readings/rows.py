@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..grid import nearest_turn
 from .records import Batch, Columns, Refused, Rows
 from .times import TimeFormat, to_utc
 
@@ -22,6 +23,7 @@ EAST = "longitudes above 180 are converted from 0 .. 360 to -180 .. 180"
 WEST = "longitudes below 0 are degrees west"
 HUGE = "beyond any size of the first readings, by a factor of 1e12"
 LARGEST, INFINITE = 3e38, "not a finite number below 3e38, the largest that maps can hold"
+ACROSS = "sensors lie on both sides of the dateline: longitudes go on beyond 180"
 MIXED = "longitudes of 0 .. 360 are mixed with negative ones: do both mean the same places?"
 
 
@@ -147,6 +149,20 @@ def _longitudes(x: np.ndarray, note: Callable[[str], None]) -> np.ndarray:
         return x
     note(EAST)
     return np.where(east, x - 360.0, x)
+
+
+def meridian(x: np.ndarray) -> float | None:
+    """The middle of longitudes that lie together, more than 90 degrees away from Greenwich; None elsewhere.
+
+    >>> meridian(np.array([179.0, -179.5])), meridian(np.array([10.0, 12.0]))
+    (179.75, None)
+    """
+    if not len(x):
+        return None
+    angle = np.deg2rad(x)
+    middle = float(np.rad2deg(np.arctan2(np.sin(angle).mean(), np.cos(angle).mean())))
+    together = np.abs(nearest_turn(x, middle) - middle).max() < 90
+    return round(middle, 6) if together and abs(middle) > 90 else None
 
 
 def time_column(batch: Batch, columns: Columns) -> Any:

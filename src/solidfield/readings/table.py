@@ -22,14 +22,14 @@ import xarray as xr
 from ..clock import zone
 from ..engine import Progress
 from ..errors import SolidError
-from ..grid import Grid
+from ..grid import Grid, nearest_turn
 from .arrays import ArraySource
 from .columnar import FrameSource, ParquetSource
 from .columns import find_columns, geographic, is_taken, label, parts_of_dates, split_units, words_of_errors
 from .csvfile import CsvSource
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
-from .rows import EAST, MIXED, SWAPPED, WEST, refuse_beyond, time_column, to_rows
+from .rows import ACROSS, EAST, MIXED, SWAPPED, WEST, meridian, refuse_beyond, time_column, to_rows
 from .size import BEYOND, usual_size
 from .times import find_format, to_utc
 
@@ -63,7 +63,7 @@ class Table:
     @property
     def notes(self) -> tuple[str, ...]:
         """Doubts in plain words; some appear only while the rows are read."""
-        mixed = (MIXED,) if EAST in self._notes and WEST in self._notes else ()
+        mixed = (MIXED,) if EAST in self._notes and WEST in self._notes and ACROSS not in self._notes else ()
         return (*(text for text in self._notes if text != WEST), *mixed)  # west alone is no doubt
 
     def tell(self, progress: Progress | None, rows: int) -> None:
@@ -78,7 +78,8 @@ class Table:
         `sensors`: are names of sensors read, or which other column instead?
         """
         for found, refused, part in self._stream(rows, sensors):
-            yield refuse_beyond(found, refused, part.columns, part.source.name, self.limits, self.note)
+            turned = self._turned(found)
+            yield refuse_beyond(turned, refused, part.columns, part.source.name, self.limits, self.note)
 
     def _stream(self, rows: int, sensors: bool | str) -> Iterator[tuple[Rows, list[Refused], Part]]:
         for position, part in enumerate(self.parts):
@@ -96,6 +97,10 @@ class Table:
     @cached_property
     def sample(self) -> Rows:
         """The first rows, of the first file that has any."""
+        return self._turned(self._first)
+
+    @cached_property
+    def _first(self) -> Rows:
         for position, part in enumerate(self.parts):
             if part.head is not None:
                 name = part.source.name
@@ -103,6 +108,23 @@ class Table:
                 if len(rows):
                     return rows
         return next((rows for rows, _, _ in self._stream(SAMPLE, True) if len(rows)), NO_ROWS)
+
+    @cached_property
+    def meridian(self) -> float | None:
+        """The middle of sensors near the dateline, around which longitudes go on beyond 180; arrays keep their own."""
+        array = getattr(self.parts[0].source, "dims", None) is not None
+        return meridian(self._first.x) if self.geographic and not array else None
+
+    def _turned(self, rows: Rows) -> Rows:
+        middle = self.meridian
+        if middle is None or not len(rows):
+            return rows
+        turned = nearest_turn(rows.x, middle)
+        close = (np.abs(turned - middle) < 90) & (turned != rows.x)  # what is far away keeps its own number
+        if not close.any():
+            return rows
+        self.note(ACROSS)
+        return replace(rows, x=np.where(close, turned, rows.x))
 
     def note(self, text: str) -> None:
         """Take down a doubt in plain words, once."""

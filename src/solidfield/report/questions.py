@@ -25,7 +25,6 @@ from torch import Tensor
 from ..clock import from_seconds, local
 from ..engine import Progress
 from ..errors import SolidError
-from ..grid import lengths
 from ..keys import evenly, numpy_generator
 from ..pairs.holdout import FIRST_DAY
 from ..pairs.records import set_aside, without_held
@@ -35,7 +34,7 @@ from ..questions.asking import Hiding, ask
 from ..questions.record import SPLITS, Record
 from ..scores.metrics import roughness
 from ..scores.table import ScoreTable
-from ..theory.distance import distance_to_sensor
+from ..theory.distance import grid_distance
 from ..training.record import RunRecord
 from .ensembles import Drawn
 from .findings import HIGH, PROBES, Evidence, Findings
@@ -275,7 +274,7 @@ def _distance(known: Record, scene: Scene) -> np.ndarray:  # (H * W,)
     if len(frames):
         closest = frames[np.abs(frames - scene.frame[0]).argmin()] if len(scene.frame) else frames[-1]
         mask[known.cells[known.frames == closest] % known.grid.cells] = True
-    return distance_to_sensor(mask.reshape(known.grid.shape), lengths(known.grid)[0], known.grid.periodic).ravel()
+    return grid_distance(mask.reshape(known.grid.shape), known.grid).ravel()
 
 
 def _targets(
@@ -338,7 +337,7 @@ def _reach(exam: Exam, targets: Targets, c: int) -> tuple[float, float]:
     away = targets.distance[(targets.channel == c) & np.isfinite(targets.distance)]
     grid, limit = exam.run.grid, float(away.max(initial=0.0))
     read = np.isin(np.arange(grid.cells), exam.record.places).reshape(grid.shape)
-    far = distance_to_sensor(read, lengths(grid)[0], grid.periodic)
+    far = grid_distance(read, grid)
     return limit, float((far[grid.inside] > limit).mean())
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grid import lengths
+from ..grid import points
 from ..prediction.answer import Scene
 from ..questions.record import Record
 
@@ -42,10 +42,7 @@ class Desk:
         places, column = np.unique(record.cells[mine], return_inverse=True)
         values = np.full((len(record), len(places)), np.nan)
         values[record.frames[mine], column] = record.values[mine]
-        size = lengths(record.grid)[0]
-        there, here = (
-            np.stack([c % cells // width * size[0], c % cells % width * size[1]], 1) for c in (places, asked)
-        )
+        there, here = (points(record.grid, c % cells // width, c % cells % width) for c in (places, asked))
         own = np.searchsorted(places, asked).clip(max=max(len(places) - 1, 0))
         found = places[own] == asked if len(places) else np.zeros(len(asked), bool)
         away = np.linalg.norm(here[:, None] - there[None], axis=-1)

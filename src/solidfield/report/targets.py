@@ -19,11 +19,11 @@ import pandas as pd
 
 from ..clock import from_seconds, local
 from ..errors import SolidError
-from ..grid import Grid, lengths
+from ..grid import Grid
 from ..keys import evenly
 from ..pairs.holdout import FIRST_DAY
 from ..pairs.store import PairStore
-from ..theory.distance import distances_to_sensor
+from ..theory.distance import grid_distances
 
 CHUNK = 256  # examples whose masks are spread over the grid at a time
 REACH_SCENES = 200  # that say how far from a sensor the map goes
@@ -209,7 +209,7 @@ def _from_sources(
     for start in range(0, len(examples), CHUNK):
         rows = (scene >= start) & (scene < start + CHUNK)
         given = _masks(store, "source", examples[start : start + CHUNK])
-        away = distances_to_sensor(given, lengths(store.grid)[0], store.grid.periodic)  # (n, H, W)
+        away = grid_distances(given, store.grid)  # (n, H, W)
         here = scene[rows] - start
         distance[rows] = away.reshape(len(away), -1)[here, flat[rows] % store.grid.cells]
         seen[rows] = given.reshape(len(given), -1)[here, flat[rows]]
@@ -226,5 +226,5 @@ def _masks(store: PairStore, side: str, examples: np.ndarray) -> np.ndarray:  # 
 def share_beyond(store: PairStore, examples: np.ndarray, limit: float) -> float:
     """How much of the map lies farther from every sensor than the farthest reading that was scored."""
     few = evenly(examples, REACH_SCENES)
-    away = distances_to_sensor(_masks(store, "source", few), lengths(store.grid)[0], store.grid.periodic)
+    away = grid_distances(_masks(store, "source", few), store.grid)
     return float((away[:, store.grid.inside] > limit).mean())

@@ -1,9 +1,27 @@
-"""How far a cell is from the nearest sensor, around the edges of periodic axes."""
+"""How far a cell is from the nearest sensor: along great circles on the Earth, else straight, around periodic axes."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.ndimage import distance_transform_edt
+from scipy.spatial import cKDTree
+
+from ..grid import RADIUS, Grid, lengths, points
+
+
+def grid_distance(mask: np.ndarray, grid: Grid) -> np.ndarray:  # (H, W) bool -> (H, W)
+    """To the nearest sensor in the unit of `lengths`; inf without any."""
+    if grid.axes != ("lat", "lon") or not mask.any():
+        return distance_to_sensor(mask, lengths(grid)[0], grid.periodic)
+    row, column = (part.ravel() for part in np.indices(mask.shape))
+    places = points(grid, row, column)
+    chord, _ = cKDTree(places[mask.ravel()]).query(places)
+    return (2 * RADIUS * np.arcsin(np.minimum(chord / (2 * RADIUS), 1.0))).reshape(mask.shape)
+
+
+def grid_distances(masks: np.ndarray, grid: Grid) -> np.ndarray:  # (N, C, H, W) bool -> (N, H, W)
+    """For each scene, to the nearest sensor of any variable."""
+    return np.stack([grid_distance(mask.any(0), grid) for mask in masks])
 
 
 def distances_to_sensor(

@@ -7,6 +7,11 @@ space and time need not separate and what the wind carries is where the wind has
 definite, so the sum is. Around a periodic axis h is the chord, (L / pi) sin(pi h / L): the length of the way around
 would not leave it positive definite. A reading has an error of its own besides: nugget + its own variance.
 
+On a grid of degrees whose columns are of different widths (`globe`), |h| is the chord below the great circle between
+latitudes a and b, which is a straight distance in space, so C stays positive definite,
+
+    |h|^2 = 4 R^2 (sin^2((b - a) / 2) + cos a cos b sin^2(dlon / 2)).
+
 Several variables have components of the same shapes; variables c and d share sqrt(a_jc a_jd) r_jcd of component j,
 where r_j is a correlation matrix, learned from no correlation at all (a linear model of coregionalisation: positive
 definite as a sum of products that are).
@@ -22,19 +27,20 @@ and the parameters maximise the likelihood of observed targets under just these 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from ..grid import Grid
+from ..grid import RADIUS, Grid, narrowing
 from .gaussian import root_of
 
 TABLE = 2**24  # entries of a table of covariances, 64 MB; beyond, covariances are computed as they are needed
 TINY = 1e-3  # of a length or a duration: keeps gradients finite at zero
 STEPS, RATE = 150, 0.05  # of the fit
+FLAT_EARTH = 1.1  # the widest column over the narrowest: up to here all are as wide as in the middle
 
 
 class Covariance(Protocol):
@@ -42,9 +48,13 @@ class Covariance(Protocol):
 
     channels: int
 
-    def __call__(self, offset: Tensor, link: Tensor | None = None) -> Tensor: ...  # (..., 3), (...) -> (...)
+    def __call__(  # (..., 3), (...), (...) -> (...)
+        self, offset: Tensor, link: Tensor | None = None, row: Tensor | None = None
+    ) -> Tensor: ...
 
-    def between(self, offset: Tensor, channel: Tensor | None = None) -> Tensor: ...  # (B, k, 3), (B, k) -> (B, k, k)
+    def between(  # (B, k, 3), (B, k), (B,) -> (B, k, k)
+        self, offset: Tensor, channel: Tensor | None = None, row: Tensor | None = None
+    ) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class Known:
     valid: Tensor  # (B, k) bool
     channel: Tensor | None = None  # (B, k) int64; None: there is one variable
     asked: Tensor | None = None  # (B,) int64: the target's variable
+    row: Tensor | None = None  # (B,) int64: the target's row, which says how wide columns are on the globe
 
 
 @dataclass(frozen=True)
@@ -78,9 +89,11 @@ class SpaceTime(nn.Module):
         lengths: tuple[float, float],  # size of a cell along (y, x)
         components: int = 6,
         channels: int = 1,
+        globe: bool = False,  # are distances those of the globe, where that matters? Then `lengths` are in km
     ):
         super().__init__()
         self.grid, self.lengths, self.channels = grid, lengths, channels
+        self.globe = globe and narrowing(grid) > FLAT_EARTH
         span = math.hypot(*(n * size for n, size in zip(grid.shape, lengths, strict=True)))
         reach = torch.logspace(-2, 0, components) * span
         self.reach = nn.Parameter(reach.log())
@@ -114,37 +127,51 @@ class SpaceTime(nn.Module):
         self,
         offset: Tensor,  # (..., 3) frames, rows, columns
         link: Tensor | None = None,  # (...) the two variables (`linked`); None: both the first
+        row: Tensor | None = None,  # (...) where offsets begin; None: in the middle of the grid
     ) -> Tensor:  # (...)
         frames = offset[..., :1].to(self.reach.dtype)
-        size = torch.tensor(self.lengths)
-        moved = []
-        for axis in (0, 1):
-            step = offset[..., 1 + axis : 2 + axis] - frames * self.drift[:, axis]
-            if self.grid.periodic[axis]:
-                length = self.grid.shape[axis]
-                step = (math.pi / length * step).sin() * length / math.pi
-            moved.append(step * size[axis])
-        distance = (moved[0].square() + moved[1].square() + (TINY * self.reach.exp()).square()).sqrt()
+        steps = [offset[..., 1 + axis : 2 + axis] - frames * self.drift[:, axis] for axis in (0, 1)]
+        apart = self._on_globe(offset, steps, row) if self.globe else self._on_plane(steps)
+        distance = (apart + (TINY * self.reach.exp()).square()).sqrt()
         q, p = 2 * self.bend.sigmoid()
         away = (distance / self.reach.exp()) ** q + (frames.abs() / self.duration.exp() + TINY) ** p
         shared = self.shared()
         shared = shared[0] if link is None else shared[link]
         return ((-away).exp() * shared[..., :-1]).sum(-1) + shared[..., -1]
 
-    def between(self, offset: Tensor, channel: Tensor | None = None) -> Tensor:  # (B, k, 3), (B, k) -> (B, k, k)
-        """The covariances of readings with one another."""
-        return self(offset[:, None, :] - offset[:, :, None], pairwise(channel, self.channels))
+    def _on_plane(self, steps: Sequence[Tensor]) -> Tensor:  # of (..., components) -> the same
+        """Squared distances; along a periodic axis the chord."""
+        total = torch.zeros(())
+        for step, size, length, wraps in zip(steps, self.lengths, self.grid.shape, self.grid.periodic, strict=True):
+            way = (math.pi / length * step).sin() * length / math.pi if wraps else step
+            total = total + (way * size).square()
+        return total
+
+    def _on_globe(self, offset: Tensor, steps: Sequence[Tensor], row: Tensor | None) -> Tensor:  # as `_on_plane`
+        origin, spacing = math.radians(self.grid.origin[0]), [math.radians(step) for step in self.grid.spacing]
+        first = torch.tensor((self.grid.shape[0] - 1) / 2) if row is None else row
+        here, there = (origin + spacing[0] * at for at in (first, first + offset[..., 1]))
+        wide = (here.cos() * there.cos()).clamp_min(0)[..., None]
+        down, along = ((0.5 * angle * step).sin().square() for angle, step in zip(spacing, steps, strict=True))
+        return (2 * RADIUS) ** 2 * (down + wide * along)
+
+    def between(
+        self, offset: Tensor, channel: Tensor | None = None, row: Tensor | None = None
+    ) -> Tensor:  # (B, k, 3), (B, k), (B,) -> (B, k, k)
+        """The covariances of readings with one another; `row`: of the targets that offsets begin at."""
+        first = None if row is None else (row[:, None] + offset[..., 1])[:, :, None]
+        return self(offset[:, None, :] - offset[:, :, None], pairwise(channel, self.channels), first)
 
     def across(self, here: Tensor, there: Tensor) -> Tensor:  # (..., 4), (..., 4) -> (...)
         """The covariance of values at places: frame, row, column, variable."""
         link = None if self.channels == 1 else linked(here[..., 3], there[..., 3], self.channels)
-        return self(there[..., :3] - here[..., :3], link)
+        return self(there[..., :3] - here[..., :3], link, here[..., 1])
 
     def lookup(self, frames: int) -> Covariance:
         """C of whole offsets up to so many frames: a table where one fits into memory, else itself."""
         height, width = self.grid.shape
         entries = self.channels**2 * (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
-        return self if entries > TABLE else CovarianceTable(self, self.grid, frames, self.channels)
+        return self if self.globe or entries > TABLE else CovarianceTable(self, self.grid, frames, self.channels)
 
     def fit(
         self,
@@ -195,7 +222,7 @@ class CovarianceTable:
         self.entries = len(offsets)
         self.centre = self.entries // 2
 
-    def __call__(self, offset: Tensor, link: Tensor | None = None) -> Tensor:
+    def __call__(self, offset: Tensor, link: Tensor | None = None, row: Tensor | None = None) -> Tensor:
         return self.at(self.along(offset), link)
 
     def along(self, offset: Tensor) -> Tensor:  # (..., 3) -> (...)
@@ -207,7 +234,7 @@ class CovarianceTable:
         where = difference + self.centre
         return self.table[where if link is None else where + link * self.entries]
 
-    def between(self, offset: Tensor, channel: Tensor | None = None) -> Tensor:
+    def between(self, offset: Tensor, channel: Tensor | None = None, row: Tensor | None = None) -> Tensor:
         place = self.along(offset)
         return self.at(place[:, None, :] - place[:, :, None], pairwise(channel, self.channels))
 
@@ -229,7 +256,7 @@ def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
     """The Gaussian law of each target given its nearest readings."""
     valid = known.valid
     both = valid[:, :, None] & valid[:, None, :]
-    k = covariance.between(known.offset, known.channel) * both
+    k = covariance.between(known.offset, known.channel, known.row) * both
     nugget, variance, link = model.nugget, model.variance, None
     if known.channel is not None and known.asked is not None:
         link = linked(known.asked[:, None], known.channel, model.channels)
@@ -238,7 +265,7 @@ def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
         noise = nugget
     extra = torch.where(valid, noise + known.errors, 1.0)  # padding: unit rows without effect
     factor = root_of(k + torch.diag_embed(extra))
-    c = covariance(known.offset, link) * valid
+    c = covariance(known.offset, link, None if known.row is None else known.row[:, None]) * valid
     weight = torch.cholesky_solve(c[..., None], factor)[..., 0]
     mean = (weight * known.values).sum(1)
     left = variance + nugget - (weight * c).sum(1)

@@ -25,6 +25,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from ..grid import points
 from ..noise import Noise
 from .gaussian import root_of
 from .spacetime import SpaceTime
@@ -129,10 +130,10 @@ def _nearest(model: SpaceTime, asked: Tensor, sites: Tensor) -> Tensor:  # (B, 3
     """The sites nearest in units of how fast the covariance falls in time and in space."""
     share = model.share.exp().mean(0)
     pace = float((share / model.duration.exp()).sum()), float((share / model.reach.exp()).sum())
-    unit = np.array([pace[0], *(pace[1] * size for size in model.lengths)]) / float(share.sum())
-    around = (False, *model.grid.periodic)
-    cells = (0, *model.grid.shape)
-    box = [size * step if wraps else 0.0 for size, step, wraps in zip(cells, unit, around, strict=True)]
-    tree = cKDTree(sites.numpy() * unit, boxsize=box)
-    _, near = tree.query(asked.numpy() * unit, k=min(NEIGHBOURS, len(sites)))
+
+    def scaled(places: np.ndarray) -> np.ndarray:  # (n, 3)
+        where = points(model.grid, places[:, 1], places[:, 2])
+        return np.concatenate([pace[0] * places[:, :1], pace[1] * where], 1)
+
+    _, near = cKDTree(scaled(sites.numpy())).query(scaled(asked.numpy()), k=min(NEIGHBOURS, len(sites)))
     return torch.from_numpy(near.reshape(len(asked), -1))

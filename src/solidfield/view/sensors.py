@@ -95,7 +95,7 @@ def named_places(readings: Sequence[Path], grid: Grid, **options: Any) -> pd.Dat
     low, high = spans[["south", "west"]].min(), spans[["north", "east"]].max()
     y0, x0, y1, x1 = low["south"], low["west"], high["north"], high["east"]
     stays = (y1 - y0 <= grid.spacing[0]) & (x1 - x0 <= grid.spacing[1])
-    places = pd.DataFrame({"y": (y0 + y1) / 2, "x": (x0 + x1) / 2})[stays]
+    places = pd.DataFrame({"y": (y0 + y1) / 2, "x": grid.near((x0 + x1) / 2)})[stays]
     south, west, north, east = grid.bounds
     inside = places["y"].between(south, north) & places["x"].between(west, east)
     return places[inside].rename_axis("name").reset_index().head(MOST)
