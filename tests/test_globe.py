@@ -63,7 +63,7 @@ def test_bounds_go_across_the_dateline():
 
 @pytest.mark.parametrize("lon", [[10.0, 12.0], [-70.0, -75.0], [-179.0, 0.0, 100.0]])
 def test_longitudes_elsewhere_stay_as_they_are(lon):
-    table = open_table(pd.DataFrame({"time": "2024-01-01Z", "lat": 0.0, "lon": lon, "pm": 1.0}))
+    table = open_table(pd.DataFrame({"time": "2024-01-01T00:00Z", "lat": 0.0, "lon": lon, "pm": 1.0}))
     rows, _ = next(table.chunks())
     np.testing.assert_array_equal(rows.x, lon)
 

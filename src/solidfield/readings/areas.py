@@ -44,7 +44,7 @@ def area_weights(
 ) -> np.ndarray:  # (H, W) float64 in 0 .. 1
     """The share of each cell that lies inside, counted on 5 x 5 points."""
     fine = [_fine(np.asarray(axis, float)) for axis in (lat, lon)]
-    inside = area_mask(area, *fine, globe).astype(float)
+    inside = area_mask(area, fine[0], fine[1], globe).astype(float)
     return inside.reshape(len(lat), len(fine[0]) // len(lat), len(lon), len(fine[1]) // len(lon)).mean((1, 3))
 
 
