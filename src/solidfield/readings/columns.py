@@ -139,10 +139,12 @@ def _errors(
             )
         return tuple(named)
     numeric = [h.name for h in headers if h.numeric and h.name not in values]
-    found = [next((name for name in numeric if error_of(name, headers) == value), None) for value in values]
+    found: list[str | None] = [
+        next((name for name in numeric if error_of(name, headers) == value), None) for value in values
+    ]
     alone = [name for name in numeric if error_of(name, headers) == "?"]
     if len(values) == 1 and found == [None] and alone:
-        found = alone[:1]
+        found = [alone[0]]
     return tuple(found) if any(found) else ()
 
 

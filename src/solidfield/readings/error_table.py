@@ -24,6 +24,7 @@ from .records import Header, Rows
 from .table import Table
 
 Errors: TypeAlias = float | str | Path | pd.DataFrame | Mapping[str, Any]
+NAMED = 5  # sensors without an error that are named, of a chunk
 HOW = "give a number, or a table such as sensor,error"
 
 
@@ -134,9 +135,8 @@ class ErrorTable:
                 continue
             assert rows.sensor is not None
             codes, names = pd.factorize(rows.sensor)
-            for name in names:
-                if name not in told:
-                    table.note(f"no error is told of {self.column} '{name}': its readings have that of the others")
+            for name in [name for name in names if name not in told][:NAMED]:
+                table.note(f"no error is told of {self.column} '{name}': its readings have that of the others")
             by_name = np.array([told.get(name, np.nan) for name in names])[codes]
             own[:, v] = np.where(np.isnan(own[:, v]), by_name, own[:, v])
         return own
