@@ -131,8 +131,8 @@ class SetEncoder(nn.Module):
         target = self.target(torch.cat([about, calendar, static, whose], -1))
         x = torch.cat([target[:, None], token], 1)
         seen = F.pad(valid, (1, 0), value=True)[:, None, None]
-        for place, layer in enumerate(self.layers):
-            x = layer(x, seen, target_only=place == len(self.layers) - 1)
+        for depth, layer in enumerate(self.layers):
+            x = layer(x, seen, target_only=depth == len(self.layers) - 1)
         return self.last(x[:, 0])
 
 
