@@ -14,6 +14,7 @@ from solidfield.plot.readings import check_figure
 from solidfield.readings import open_table
 from solidfield.readings.doctor.diagnose import diagnose
 from solidfield.readings.doctor.findings import kind_of, limits_of
+from solidfield.readings.doctor.outlook import _window
 from solidfield.readings.doctor.reservoir import Keeper
 from solidfield.readings.doctor.time_shifts import best_lags, peak_hour
 
@@ -405,3 +406,10 @@ def test_a_network_of_stations_gets_its_own_step_and_cells_of_half_its_spacing()
     found = diagnose(open_table(table))
     assert [one.name for one in found.statistics] == ["pm"]
     assert (found.chosen.cell, found.chosen.every) == ("2km", "1h")
+
+
+@pytest.mark.parametrize(("lag", "steps"), [(0.5, "3 steps"), (0.2**0.25 + 1e-9, "5 steps"), (0.99, "18 or more")])
+def test_a_window_lasts_as_long_as_a_reading_is_worth_knowing(lag, steps):
+    """Correlations of lag, lag^2, ...: the first step at which they fall below a fifth."""
+    assert f"about {steps}" in _window(lag, "1h")
+    assert "1 frame is enough" in _window(0.1, "1h")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .coverage import PAIRS, Candidate, Common
+
+FAINT = 0.2  # correlation below which an old reading is hardly worth knowing
+LONGEST = 18  # steps that a run of readings looks at on either side
 
 
 def outlook(
@@ -55,6 +60,7 @@ def outlook(
                 else "one step ahead is nearly a new draw; try a shorter step"
             )
         )
+        lines.append(_window(common.lag, chosen.every))
     if np.isfinite(chosen.overlap):
         lines.append(
             f"{100 * chosen.overlap:.0f} % of the cells seen in a frame were seen in the one before"
@@ -66,3 +72,15 @@ def outlook(
             "checked"
         )
     return tuple(lines)
+
+
+def _window(lag: float, every: str) -> str:
+    """How many steps a reading is worth knowing, if its correlation goes on falling as it does over the first."""
+    if lag <= FAINT:
+        return "a reading says hardly anything of its cell one step later: a window of 1 frame is enough"
+    steps = LONGEST if lag >= 1 else min(LONGEST, math.ceil(math.log(FAINT) / math.log(lag)))
+    more = "" if steps < LONGEST else " or more"
+    return (
+        f"a reading says something of its cell for about {steps}{more} steps of {every}: that is the window to know "
+        f"(a run of readings looks at {LONGEST} on either side; `solid observe --window` asks for one)"
+    )
