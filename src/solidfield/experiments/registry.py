@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import studies
-from .bench import airdelhi, aqi36, era5, flow, gaussian, kolkata, network
+from .bench import airdelhi, aqi36, era5, flow, gaussian, kolkata, network, shares
 from .cell import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -16,6 +16,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         airdelhi.EXPERIMENT,
         aqi36.EXPERIMENT,
         network.EXPERIMENT,
+        shares.EXPERIMENT,
         *studies.EXPERIMENTS,
     )
 }
