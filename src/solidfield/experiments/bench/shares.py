@@ -24,9 +24,12 @@ from ..text import Table
 from ..trainer import threads, trained_on_questions
 from .aqi36 import LEVELS, published_crps
 
-NONE = {"fill": 0.0, "now": 0.0, "ahead": 0.0}
 ALL = Plan(leads=tuple(range(1, 7)), fill=0.5, now=0.25, ahead=0.25)  # as `solid train` shares them out
-ONLY = {kind: replace(ALL, **(NONE | {kind: 1.0})) for kind in NONE}
+ONLY = {
+    "fill": replace(ALL, fill=1.0, now=0.0, ahead=0.0),
+    "now": replace(ALL, fill=0.0, now=1.0, ahead=0.0),
+    "ahead": replace(ALL, fill=0.0, now=0.0, ahead=1.0),
+}
 JUDGES, AT_ONCE = 8000, 500  # questions of a kind
 
 
