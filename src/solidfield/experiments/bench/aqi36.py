@@ -23,7 +23,6 @@ import numpy as np
 import torch
 
 from ...engine import Progress
-from ...errors import SolidError
 from ...models.solid_set import KINDS, SolidSet
 from ...pairs.records import set_aside
 from ...pairs.scaling import Scaling
@@ -66,8 +65,6 @@ class Aqi36Cell(Cell):
         return (self.part, f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError("the AQI-36 files are not in the repository; name their folder with --data")
         data = read_aqi36(place.data)
         away = np.zeros(data.ground.shape[1], bool)
         given, asked = data.missing, data.asked

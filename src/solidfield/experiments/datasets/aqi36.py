@@ -61,8 +61,10 @@ class AQI36:
         )
 
 
-def read_aqi36(folder: Path | str) -> AQI36:
+def read_aqi36(folder: Path | str | None) -> AQI36:
     """The three files, which lie in the folder or in its `aqi36`."""
+    if folder is None:
+        raise SolidError("the AQI-36 files are not in the repository; name their folder with --data")
     folder = find(Path(folder), "aqi36", "pm25_ground.txt")
     tables = {}
     for name in ("ground", "missing", "latlng"):
