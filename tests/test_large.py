@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from shared import solid
 from solidfield.errors import SolidError
 from solidfield.fields import Source
 from solidfield.forecast import Spec
@@ -18,6 +19,7 @@ from solidfield.models.kriging import Kriging
 from solidfield.models.prior import LEAST_SPREAD, Prior
 from solidfield.noise import MemberNoise
 from solidfield.prediction import stream as streaming
+from solidfield.prediction.maps import open_maps
 from solidfield.prediction.predict import predict_examples
 from solidfield.run import load
 from solidfield.theory import copula as copulas
@@ -188,3 +190,15 @@ def test_crops_are_cut_from_the_map_around_a_target(run):
         for ours, theirs in ((crops.source.values, whole.source.values), (crops.target.values, whole.target.values)):
             torch.testing.assert_close(ours[b], theirs[b][:, rows[:, None], columns])
         torch.testing.assert_close(around.values[b], whole.source.values[b][:, wide[0][:, None], wide[1]])
+
+
+def test_the_command_writes_a_large_map_while_it_draws(run, tmp_path):
+    opened, store = run
+    out = tmp_path / "maps.zarr"
+    solid("predict", opened.path, store.path, out, "--members", 2, "--scenes", 1, "--memory", 1)
+    maps = open_maps(out)
+    source = store.batch(maps["example"].values).source
+    np.testing.assert_array_equal(maps["u"].values[1, 0, 0][source.mask[0, 0]], source.values[source.mask])
+    assert np.isfinite(maps["u"]).all()
+    with pytest.raises(SolidError, match="while it is drawn"):
+        solid("predict", opened.path, store.path, tmp_path / "again.zarr", "--above", 1)

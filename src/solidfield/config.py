@@ -93,7 +93,7 @@ class PredictConfig(Record):
     steps: int = Field(1, gt=0)  # leads of a rollout
     scenes: int | None = Field(None, gt=0)  # examples to predict; None: all of the split
     quantiles: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
-    max_memory: float = Field(2.0, gt=0)  # GiB that drawing may take
+    max_memory: float = Field(4.0, gt=0)  # GiB that drawing may take
     seed: int = 0
 
 

@@ -66,7 +66,9 @@ def predict(
     scenes: Annotated[int | None, typer.Option(help="Pairs: how many examples, spread over the split.")] = None,
     lead: Annotated[int | None, typer.Option(help="0 reconstructs, 1 forecasts.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same members.")] = None,
-    max_memory: Annotated[float | None, typer.Option(help="GiB that drawing may take.")] = None,
+    max_memory: Annotated[
+        float | None, typer.Option("--memory", "--max-memory", help="GiB that drawing may take.")
+    ] = None,
     engine: show.EngineOption = "here",
     jobs: show.JobsOption = 1,
     scheduler: show.SchedulerOption = None,
@@ -115,6 +117,14 @@ def predict(
         "engine": Engine(engine, jobs, scheduler),
     }
     opened, zone = load(run), "UTC"
+    in_pieces = opened.model.crops and out is not None and out.suffix == ".zarr" and config.steps == 1
+    if in_pieces:  # a large map is written while it is drawn
+        if above or mean_over or max_over or assimilate:
+            raise SolidError(
+                f"{out} is a large map, which is written while it is drawn; ask for --above, --mean-over or --max-over "
+                "with a .nc file, or ask the maps in Python (sf.open_maps, sf.exceedance)"
+            )
+        drawing["out"] = out
     if pairs:
         store = open_pairs(inputs[0])
         scene_list = choose_scenes(store, split, lead, config.scenes, config.steps)
@@ -156,7 +166,7 @@ def predict(
             maps = maps.assign({f"{name}_{tag}": chances[f"{name}_chance"] for name in variables_of(maps)})
     elif levels:
         maps = maps.assign({f"{name}_exceedance": exceedance(maps, levels, name) for name in variables_of(maps)})
-    if out is not None:
+    if out is not None and not in_pieces:
         save_maps(maps if keep_members else maps.drop_dims("member", errors="ignore"), out)
     if json:
         scenes_drawn = maps.sizes["init_time"]
