@@ -11,7 +11,8 @@ from world import UNITS, save, table
 
 # %% A table of readings, as a CSV would have it
 rows = table()
-rows.loc[rows.index[rows["lat"] == rows["lat"].iloc[0]][::9], "PM2.5"] = 999.0
+one = rows.index[(rows["lat"] == rows["lat"][0]) & (rows["lon"] == rows["lon"][0])]
+rows.loc[one[::9], "PM2.5"] = 999.0
 
 # %% What the doctor says
 found = sf.check(rows, units=UNITS, timezone="+05:30")

@@ -25,6 +25,7 @@ SECTIONS = {
     "series": "In time",
     "taught": "Where the model was taught",
 }
+TRANSFORMS = {"none": "it is", "log": "its logarithm", "sqrt": "its square root"}
 READING = (
     ("CRPS", "the error of a whole predicted distribution, in the units of the variable; for a single value it is the "
      "absolute error. Less is better."),
@@ -32,6 +33,9 @@ READING = (
     ("spread / skill", "predicted spread over actual error; 1 is honest, below 1 is overconfident."),
     ("error bars", "95 % intervals from resampling whole days (or trajectories), since neighbouring hours say nearly "
      "the same. A paired difference compares two models on the same readings."),
+    ("rivals", "kriging: what the readings around say under a covariance fitted to them. climatology: what training "
+     "readings usually are. nearest: the nearest sensor. persistence: the last reading of the place. moved: the same, "
+     "moved as the other sensors have moved since."),
     ("readings, not truth", "what is predicted and judged is what a sensor reads there, its own error included."),
 )  # fmt: skip
 
@@ -137,7 +141,7 @@ def data_facts(table: ScoreTable) -> list[tuple[str, str]]:
         held = ", ".join(f"{REGIONS[name]}: {count} cells" for name, count in cells["held"].items())
         facts.append(("held out for ever", held))
     facts += [
-        ("modelled as", ", ".join(data["transforms"]).replace("none", "it is").replace("log", "its logarithm")),
+        ("modelled as", ", ".join(TRANSFORMS.get(name, name) for name in data["transforms"])),
         ("how it was split", ", ".join(f"{name} {value}" for name, value in data["scenario"].items())),
         ("fingerprint", data["fingerprint"]),
     ]

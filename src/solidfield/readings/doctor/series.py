@@ -125,7 +125,7 @@ def stuck(scene: Scene, steps: Steps) -> list[Finding]:
         sensors = np.unique(steps.kept.who[first[long]])
         who = scene.name_of(int(steps.kept.who[first[worst]]), int(steps.at[first[worst]]))
         text = (
-            f"{name}: {len(sensors):,} sensors repeat one value {least} times or more ({int(length[long].sum()):,} "
+            f"{name}: {_sensors(len(sensors), 'repeat')} one value {least} times or more ({int(length[long].sum()):,} "
             f"readings); longest: {length[worst]:,} times {value[first[worst]]:g} (sensor {who})"
         )
         remedy = "a stuck sensor teaches a constant: drop those rows, or the sensor, from the file"
@@ -165,12 +165,20 @@ def jumps(scene: Scene, steps: Steps) -> list[Finding]:
             worst = int(wild.idxmax())
             who = scene.name_of(worst, int(steps.at[np.flatnonzero(steps.kept.who == worst)[0]]))
             text = (
-                f"{name}: {len(wild):,} sensors change from reading to reading {JUMPING:g} times as much as the "
+                f"{name}: {_sensors(len(wild), 'change')} from reading to reading {JUMPING:g} times as much as the "
                 f"others do; most: {wild.max() / usual:.0f} times (sensor {who})"
             )
             remedy = "`solid quality` on the gridded frames compares it with its neighbours; drop it if it fails"
             found.append(scene.finding("jumping", "doubt", text, steps.at[rows], remedy, len(wild)))
     return found
+
+
+def _sensors(count: int, verb: str) -> str:
+    """
+    >>> _sensors(1, "change"), _sensors(2, "change")
+    ('1 sensor changes', '2 sensors change')
+    """
+    return f"1 sensor {verb}s" if count == 1 else f"{count:,} sensors {verb}"
 
 
 def words(nanoseconds: float) -> str:
