@@ -187,8 +187,9 @@ def uncertainty(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
 
 
 def direct(scale: Scale) -> StudyCell:
-    """All steps learned together from four frames, in the time that one step has."""
-    return make(scale, "solid, window of 4", random(0.10), {}, rollout=scale.rollout, window=4)
+    """All steps learned together from four frames: nine leads, in five times the time that one has."""
+    cell = make(scale, "solid, window of 4", random(0.10), {}, rollout=scale.rollout, window=4)
+    return cell if cell.minutes is None else replace(cell, minutes=5 * cell.minutes)
 
 
 def ablation(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
