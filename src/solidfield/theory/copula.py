@@ -40,6 +40,7 @@ from ..fields import Source
 from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
+from .descent import descend
 from .gaussian import Given, between, unrolled
 from .nearby import BOX, CROP, cut, nearby
 
@@ -123,19 +124,13 @@ class Copula(nn.Module, ABC):
         if not usable or not any(p.requires_grad for p in self.parameters()):
             return []
         scale = torch.cat([e.z for e in usable]).std().clamp_min(0.1)  # dependence is fitted, not spread
-        optimiser = torch.optim.Adam(self.parameters(), lr)
-        history = []
-        for step in range(steps):
-            optimiser.param_groups[0]["lr"] = lr * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+        def loss(step: int) -> Tensor:
             generator = torch_generator(seed, "copula", step)
             rows = torch.randint(len(usable), (8,), generator=generator).tolist()
-            loss = torch.stack([self._nll(_subset(usable[row], generator), scale) for row in rows]).mean()
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
-            optimiser.step()
-            history.append(loss.item())
-        return history
+            return torch.stack([self._nll(_subset(usable[row], generator), scale) for row in rows]).mean()
+
+        return descend(self, loss, steps, lr)
 
     def _nll(self, latents: Latents, scale: Tensor) -> Tensor:
         rho = self.correlation(latents).double()  # smooth kernels are nearly singular: float32 would not do

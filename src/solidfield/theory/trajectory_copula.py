@@ -12,7 +12,6 @@ is fitted, with nu, to the latents of held-out targets of all leads of a source,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from ..fields import Source
 from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
+from .descent import descend
 from .gaussian import Given, root_of
 from .spacetime import CovarianceTable, SpaceTime
 
@@ -81,20 +81,14 @@ class TrajectoryCopula(nn.Module):
         if not usable:
             return []
         scale = torch.cat([e.z for e in usable]).std().clamp_min(0.1)  # dependence is fitted, not spread
-        self.requires_grad_(True)
-        optimiser = torch.optim.Adam(self.parameters(), RATE)
-        history = []
-        for step in range(steps):
-            optimiser.param_groups[0]["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+        def loss(step: int) -> Tensor:
             generator = torch_generator(seed, "trajectory copula", step)
             rows = torch.randint(len(usable), (4,), generator=generator).tolist()
-            loss = torch.stack([self._surprise(_subset(usable[row], generator), scale) for row in rows]).mean()
-            optimiser.zero_grad()
-            loss.backward()
-            steepness = nn.utils.clip_grad_norm_(self.parameters(), 1.0)
-            if bool(steepness.isfinite()):  # a subset that can hardly be factored teaches nothing
-                optimiser.step()
-            history.append(loss.item())
+            return torch.stack([self._surprise(_subset(usable[row], generator), scale) for row in rows]).mean()
+
+        self.requires_grad_(True)
+        history = descend(self, loss, steps, RATE)
         self.requires_grad_(False)
         self.boxes = {}
         return history
