@@ -27,5 +27,5 @@ OPTIONS = {
     "quality": pool("--variable|--transform|--most|--least|--level"),
     "evaluate": pool("--members|--scenes|--steps|--seed|--above|--rival"),
     "train": [*GRIDDING, *pool("""--transform|--offset|--lead|--hold-days|--hold-sensors|--hold-blocks|
---hold-calibration|--calendar|--history|--static|--preset|--steps|--minutes|--seed|--set""")],
+--hold-list|--hold-mask|--hold-fold|--hold-calibration|--calendar|--history|--static|--preset|--steps|--minutes|--seed|--set""")],
 }  # fmt: skip

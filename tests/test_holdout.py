@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.holdout import Holdout, hold_list, hold_mask
 from solidfield.pairs.store import write_pairs
 from solidfield.pairs.writing import Example
 
@@ -45,6 +46,40 @@ def test_held_sensors_are_the_share_of_the_cells_with_readings():
     assert not (held & ~READ).any()
     assert (Holdout(sensors=0.1).cells(READ)["held_sensors"] == held).all()
     assert (Holdout(sensors=0.1, seed=1).cells(READ)["held_sensors"] != held).any()
+
+
+def test_each_cell_is_in_one_fold():
+    folds = [Holdout(folds=3, fold=n).cells(READ)["held_sensors"] for n in range(3)]
+    assert (np.sum([mask.astype(int) for mask in folds], axis=0) == READ).all()
+    assert max(mask.sum() for mask in folds) - min(mask.sum() for mask in folds) <= 1
+    for wrong in ({"folds": 1}, {"folds": 3, "fold": 3}):
+        with pytest.raises(SolidError, match="fold"):
+            Holdout(**wrong)
+
+
+def test_a_list_and_a_mask_hold_their_cells_and_no_others(tmp_path):
+    grid = Grid(READ.shape, spacing=(0.5, 0.25), origin=(10.0, -3.0), axes=("lat", "lon"))
+    wanted = np.zeros_like(READ)
+    wanted.flat[np.flatnonzero(READ)[[2, 5, 6]]] = True
+    rows, columns = np.nonzero(wanted)
+    lines = [f"{grid.y[r] + 0.1},{grid.x[c] - 0.1},s{n}" for n, (r, c) in enumerate(zip(rows, columns, strict=True))]
+    (tmp_path / "list.csv").write_text("\n".join(["Latitude,long,name", *lines]))
+    xr.Dataset({"held": (("lat", "lon"), wanted.astype("i1"))}, {"lat": grid.y, "lon": grid.x}).to_netcdf(
+        tmp_path / "mask.nc"
+    )
+    for places in (hold_list(tmp_path / "list.csv"), hold_mask(tmp_path / "mask.nc")):
+        held = Holdout(places=places, calibration=0.2).cells(READ, grid)
+        assert (held["held_sensors"] == wanted).all()
+        assert not (held["calibration_cells"] & wanted).any()
+    row, column = np.argwhere(~READ)[0]
+    with pytest.raises(SolidError, match="nothing was ever read"):
+        Holdout(places=((grid.y[row], grid.x[column]),)).cells(READ, grid)
+    xr.Dataset({"held": ("lat", wanted[:, 0])}).to_netcdf(tmp_path / "line.nc")
+    with pytest.raises(SolidError, match="no mask"):
+        hold_mask(tmp_path / "line.nc")
+    (tmp_path / "other.csv").write_text("name\na")
+    with pytest.raises(SolidError, match="lat and lon"):
+        hold_list(tmp_path / "other.csv")
 
 
 def test_calibration_cells_are_others_than_what_tests():

@@ -166,6 +166,8 @@ def test_a_tampered_run_is_refused_in_a_line(at, change, tmp_path):
         (("train", "--transform", "cube"), "cube"),
         (("train", "--lead", "-1"), "-1"),
         (("train", "--hold-sensors", "2"), "sensors = 2"),
+        (("train", "--hold-fold", "11/10"), "third of ten"),
+        (("train", "--hold-list", "nowhere.csv"), "nowhere.csv"),
         (("train", "--model", "best"), "best"),
         (("train", "--set", "model.options.wings=2"), "wings"),
         (("train", "--minutes", "0"), "minutes"),

@@ -15,6 +15,8 @@ from ..engine import Progress
 from ..errors import SolidError
 from ..fit import fit
 from ..pairs.covariates import Covariates
+from ..pairs.holdout import hold_list as read_list
+from ..pairs.holdout import hold_mask as read_mask
 from ..pairs.store import is_pairs
 from ..training.checkpoint import checkpoints
 from ..training.record import STATE
@@ -60,6 +62,9 @@ def train(
     hold_days: Annotated[int | None, typer.Option(help="Every so many days one tests; 0: none.")] = None,
     hold_sensors: Annotated[float | None, typer.Option(help="Share of the cells with readings held out.")] = None,
     hold_blocks: Annotated[float | None, typer.Option(help="Share of the map held out in blocks.")] = None,
+    hold_list: Annotated[Path | None, typer.Option(help="CSV of places (lat, lon) held out for ever.")] = None,
+    hold_mask: Annotated[Path | None, typer.Option(help="NetCDF mask (y, x): cells held out for ever.")] = None,
+    hold_fold: Annotated[str | None, typer.Option(help="The n-th of so many folds of the cells, such as 3/10.")] = None,
     hold_calibration: Annotated[float | None, typer.Option(help="Share kept back to calibrate unread cells.")] = None,
     calendar: Annotated[str | None, typer.Option(help="hour,weekday,season; the first two by default.")] = None,
     no_calendar: Annotated[bool, typer.Option("--no-calendar", help="Do not tell the time.")] = False,
@@ -78,7 +83,13 @@ def train(
     if out is None:
         raise SolidError(f"where should the run of {inputs[0]} go? name its folder with --out")
     calibration = reading.renamed("--hold-strangers", hold_strangers, "--hold-calibration", hold_calibration)
-    holding = {"days": hold_days, "sensors": hold_sensors, "blocks": hold_blocks, "calibration": calibration}
+    holding: dict[str, Any] = {
+        "days": hold_days,
+        "sensors": hold_sensors,
+        "blocks": hold_blocks,
+        "calibration": calibration,
+    }
+    holding |= {"places": _places(hold_list, hold_mask)} | _fold(hold_fold)
     telling = {
         "calendar": () if no_calendar else tuple(calendar.split(",")) if calendar else None,
         "history": 0.0 if no_history else history,
@@ -124,6 +135,20 @@ def train(
         crps = history_of["crps"]
         score = "" if crps is None else f", validation CRPS {crps:.3f} standard deviations"
         show.line("trained", f"{history_of['steps']:,} steps ({history_of['stopped']}){score}; run folder {out}")
+
+
+def _places(listed: Path | None, mask: Path | None) -> tuple[tuple[float, float], ...] | None:
+    """What --hold-list and --hold-mask name."""
+    found = (*(read_list(listed) if listed else ()), *(read_mask(mask) if mask else ()))
+    return found or None
+
+
+def _fold(text: str | None) -> dict[str, int | None]:
+    """--hold-fold 3/10 is the third of ten."""
+    number, slash, count = (text or "0/0").partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal()) or (text and not 0 < int(number) <= int(count)):
+        raise SolidError(f"--hold-fold {text} is no fold; say 3/10 for the third of ten")
+    return {"fold": int(number) - 1, "folds": int(count)} if text else {}
 
 
 def _leads(single: list[int] | None, several: str | None) -> list[int] | None:

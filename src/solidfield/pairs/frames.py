@@ -232,7 +232,7 @@ def frame_pairs(
     holdout = replace(holdout, timezone=holdout.timezone or frames.timezone)
     splits = holdout.splits(frames.times)
     seen = np.isfinite(frames.values)  # (T, C, H, W)
-    held = holdout.cells(seen.any((0, 1)))
+    held = holdout.cells(seen.any((0, 1)), frames.grid)
     kept = ~np.logical_or.reduce(list(held.values())) if held else np.ones(frames.grid.shape, dtype=bool)
     free, train = seen & kept, splits == "train"
     if not free[train].any():

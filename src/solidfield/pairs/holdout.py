@@ -1,4 +1,4 @@
-"""What is kept aside to be judged by: whole days, sensors for ever, blocks of the map. A pure function of its settings.
+"""What is kept aside to be judged by: whole days, sensors for ever (a share, a list, a fold), blocks of the map.
 
 Day n counts from 1 January 2023 in a local zone; it tests where n mod `days` = `day_offset`, validates where
 n mod `validation_days` = `validation_offset`, and trains otherwise. A held cell is never a source, and a target only of
@@ -10,14 +10,18 @@ was ever read.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..clock import local
+from ..disk import open_dataset
 from ..errors import SolidError
+from ..grid import Grid
 from ..keys import numpy_generator
+from ..readings.columns import LATITUDES, LONGITUDES, plain
 
 FIRST_DAY = pd.Timestamp("2023-01-01")
 RANK = {"train": 0, "validation": 1, "test": 2}  # what a split may look back on: its own frames and those before it
@@ -48,13 +52,19 @@ class Holdout:
     calibration : float
         Share of the cells with readings that only validation targets show: they tell how wide a law must be where
         nothing was ever read. Default 0.
+    places : sequence of (float, float)
+        Coordinates along (y, x), or (lat, lon), whose cells are held for ever: a list of stations, the cells of a
+        mask. `hold_list` and `hold_mask` read them from files. Default: none.
+    folds, fold : int
+        The cells with readings fall into so many folds, of which number `fold` (from 0) is held for ever; each cell is
+        in one of them. Default 0: no folds.
     seed : int
         Of the choice of cells.
 
     Raises
     ------
     SolidError
-        If a share is not in [0, 1), or every day would be held.
+        If a share is not in [0, 1), every day would be held, or there is no such fold.
 
     Examples
     --------
@@ -72,9 +82,14 @@ class Holdout:
     blocks: float = 0.0  # share of the map, in blocks that hold readings, that is held for ever
     block: int = 3  # side of a block in cells
     calibration: float = 0.0  # share of the cells with readings that only validation targets show
+    places: tuple[tuple[float, float], ...] = ()  # along (y, x), whose cells are held for ever
+    folds: int = 0  # of the cells with readings ...
+    fold: int = 0  # ... of which this one is held for ever
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.folds == 1 or self.folds < 0 or not 0 <= self.fold < max(self.folds, 1):
+            raise SolidError(f"fold {self.fold} of {self.folds} folds: take 2 or more, counted from 0")
         for name in ("sensors", "blocks", "calibration"):
             if not 0 <= getattr(self, name) < 1:
                 raise SolidError(f"holdout {name} = {getattr(self, name)} is a share; give 0 or more and less than 1")
@@ -103,14 +118,16 @@ class Holdout:
     def cells(
         self,
         read: np.ndarray,  # (H, W) bool: cells that ever had a reading
+        grid: Grid | None = None,  # where places are on it
     ) -> dict[str, np.ndarray]:  # held_sensors, held_blocks, calibration_cells: (H, W) bool
         """The cells that are held for ever: disjoint kinds, of which only those asked for are there."""
         held: dict[str, np.ndarray] = {}
+        listed = self._listed(read, grid)
         blocks = np.zeros_like(read)
         if self.blocks > 0:
             blocks = _some_blocks(read, self.blocks, self.block, numpy_generator(self.seed, "held blocks"))
             held["held_blocks"] = blocks
-        free = read & ~blocks
+        free = read & ~blocks & ~listed
         # The last word is the key of the draw, older than the name: a seed goes on holding the cells it always held.
         for name, share, word in (
             ("held_sensors", self.sensors, "held sensors"),
@@ -119,7 +136,60 @@ class Holdout:
             if share > 0:
                 held[name] = _some_cells(free, share, numpy_generator(self.seed, word))
                 free = free & ~held[name]
+        if listed.any():
+            held["held_sensors"] = held.get("held_sensors", np.zeros_like(read)) | (listed & ~blocks)
+            if not free.any():
+                raise SolidError("every cell with readings is held out, none is left to learn from; hold fewer")
         return held
+
+    def _listed(self, read: np.ndarray, grid: Grid | None) -> np.ndarray:  # (H, W) bool, both
+        """The cells of the places and of the fold."""
+        listed = np.zeros_like(read)
+        if self.places:
+            if grid is None:
+                raise SolidError("places are held out on a grid; give one")
+            rows, columns = grid.index(*np.array(self.places, float).T)
+            inside = (rows >= 0) & (rows < read.shape[0]) & (columns >= 0) & (columns < read.shape[1])
+            known = inside.copy()
+            known[inside] = read[rows[inside], columns[inside]]
+            if not known.all():
+                place = self.places[int(np.flatnonzero(~known)[0])]
+                raise SolidError(f"nothing was ever read at the place to hold out {place}; leave it out of the list")
+            listed[rows, columns] = True
+        if self.folds:
+            cells = numpy_generator(self.seed, "folds").permutation(np.flatnonzero(read))
+            listed.flat[cells[self.fold :: self.folds]] = True
+        return listed
+
+
+def hold_list(path: str | Path) -> tuple[tuple[float, float], ...]:
+    """The places of a CSV file with columns of coordinates (lat and lon, y and x, or their usual names), a row each."""
+    try:
+        table = pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise SolidError(f"cannot read the list of places {path}: {error}") from None
+    names = {plain(str(name)): name for name in table.columns}
+    found = [next((names[word] for word in words if word in names), None) for words in (LATITUDES, LONGITUDES)]
+    if None in found:
+        raise SolidError(f"{path} has no columns lat and lon, or y and x; it has {', '.join(map(str, table.columns))}")
+    places = table[found].apply(pd.to_numeric, errors="coerce").to_numpy(float)
+    if len(places) == 0 or not np.isfinite(places).all():
+        raise SolidError(f"{path} lists a place without two numbers, or none; give lat and lon of each")
+    return tuple((float(y), float(x)) for y, x in np.unique(places, axis=0))
+
+
+def hold_mask(path: str | Path) -> tuple[tuple[float, float], ...]:
+    """The centres of the cells that a mask in a NetCDF file marks: its first variable of (y, x) or (lat, lon)."""
+    with open_dataset(Path(path), "give a mask of (y, x) or (lat, lon)") as opened:
+        found = [v.load() for v in opened.data_vars.values() if v.ndim == 2 and all(d in v.coords for d in v.dims)]
+    if not found:
+        raise SolidError(f"{path} has no mask; give a variable of (y, x) or (lat, lon) with coordinates")
+    mask = found[0]
+    rows, columns = np.nonzero(np.nan_to_num(mask.to_numpy()))
+    if len(rows) == 0:
+        raise SolidError(f"the mask of {path} is zero everywhere; mark the cells to hold out by 1")
+    y, x = (mask[name].to_numpy().astype(float) for name in mask.dims)
+    return tuple((float(a), float(b)) for a, b in zip(y[rows], x[columns], strict=True))
 
 
 def _some_cells(

@@ -57,7 +57,7 @@ def train_sets(
     plain = Scaling((0.0,) * len(frames.variables), (1.0,) * len(frames.variables))
     recipe, static = fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
     everything = record_of(frames, recipe, static, holdout)
-    held = holdout.cells(np.isfinite(frames.values).any((0, 1)))
+    held = holdout.cells(np.isfinite(frames.values).any((0, 1)), frames.grid)
     record = set_aside(without_held(everything, held))
     about = {
         "epoch": EPOCH,
