@@ -161,6 +161,18 @@ def test_a_rival_sees_training_examples_only(dated, tmp_path) -> None:
     assert all(first[name].equal(second[name]) for name in first)
 
 
+def test_trees_are_fitted_once_and_a_forest_draws_what_was_read_in_training(dated) -> None:
+    forest, boosting = closed_forms(["forest", "boosting"], dated)
+    assert forest.model.trees is boosting.model.trees
+    test = dated.split("test")
+    some = test[dated.columns["lead"][test] == 1][:3]
+    maps = draw_maps(forest, dated, some, members=7)
+    _, _, values = dated.readings_of("target", dated.split("train"))
+    assert maps.shape == (7, 3, 1, 1, *dated.grid.shape)
+    assert np.abs(maps.reshape(-1, 1) - values).min(1).max() < 1e-4 * np.abs(values).max()
+    assert np.isfinite(draw_maps(boosting, dated, some, members=7)).all()
+
+
 def test_only_closed_forms_can_be_fitted_as_rivals(dated) -> None:
     scaling = Scaling.fit(dated, dated.split("train"))
     with pytest.raises(SolidError, match="has to be trained"):

@@ -12,6 +12,7 @@ from solidfield.questions.record import Record
 from solidfield.report import questions
 from solidfield.report.questions import Exam
 from solidfield.report.rules import Desk, climatology
+from solidfield.report.trees import Trees
 from test_sets import _hurried, readings
 
 GRID = Grid((1, 4))
@@ -33,12 +34,17 @@ def test_rules_are_what_they_say():
     assert found.nearest() == pytest.approx([4.0])
     assert found.persistence() == pytest.approx([10.0])
     assert found.moved() == pytest.approx([10.0 + (3 + 9) / 2])
+    assert found.neighbours() == pytest.approx([(4.0 + 109.0) / 2])  # both a cell away
+    assert found.own_age() == pytest.approx([2])
+    filling = desk(np.array([[NAN, 10.0, NAN, NAN], [1.0, NAN, NAN, NAN], [NAN, 40.0, NAN, NAN]]), 1, 1, 1)
+    assert filling.linear() == pytest.approx([25.0])
+    assert filling.latest() == pytest.approx([1.0, 10.0])
 
 
 def test_rules_know_nothing_after_their_window():
     spoiled = TABLE.copy()
     spoiled[2] = 1e30
-    for name in ("nearest", "persistence", "moved"):
+    for name in ("nearest", "persistence", "moved", "neighbours", "linear", "latest", "own_age"):
         ahead = [getattr(desk(table, 2, 1, -1), name)() for table in (TABLE, spoiled)]
         assert ahead[0] == pytest.approx(ahead[1])
 
@@ -53,6 +59,25 @@ def test_climatology_has_the_quantiles_of_its_hour():
     record = Record.of_frames(values, Grid((1, 1)), ("x",), np.zeros(48))
     usual = climatology(record, np.arange(48) % 24, 2)
     assert usual[0, 5] == pytest.approx(np.quantile([5.0, 29.0], [0.25, 0.75]))
+
+
+def test_a_forest_draws_training_values_with_an_honest_spread_and_boosting_is_near_the_mean():
+    rng = np.random.default_rng(0)
+
+    def drawn(count):
+        x = rng.random((count, 2)).astype(np.float32)
+        return x, 10 * x[:, 0] + (0.2 + x[:, 1]) * rng.standard_normal(count)
+
+    told, values = drawn(1500)
+    trees = Trees.fit(told, values, np.arange(1500) // 5, seed=0)
+    asked, truth = drawn(300)
+    members = trees.members(asked, 40, rng)
+    assert np.isin(members["forest"], values).all()
+    for name in ("forest", "boosting"):
+        assert 0.83 < np.mean([sf.coverage(members[name], truth)]) < 0.96
+    spread = members["forest"].std(0)
+    assert spread[asked[:, 1] > 0.8].mean() > 1.5 * spread[asked[:, 1] < 0.2].mean()
+    assert np.abs(members["boosting"].mean(0) - 10 * asked[:, 0]).mean() < 0.5
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +104,10 @@ def test_no_reading_that_judges_is_known(run, lead):
         assert not np.isin(known.cells % per, out).any()
 
 
-def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path):
+def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("solidfield.report.rivals.LESSONS", 24)
+    monkeypatch.setattr("solidfield.report.trees.LEAVES", (3,))
+    monkeypatch.setattr("solidfield.report.trees.TREES", 20)
     findings = run.evaluate(out=tmp_path / "report", members=20, scenes=6)
     table = findings.table
     assert {lead.lead for lead in table.leads} == {0, 1, 3, 6} or len(table.leads) == 4

@@ -22,11 +22,13 @@ from ..pairs.store import PairStore
 from ..prediction.ensemble import draw
 from ..training.record import RunRecord
 from .targets import Targets
+from .tree_maps import TreeMaps
+from .trees import NAMES
 
 BUDGET = 2**28  # bytes of whole maps that are held at a time
 FIT_EXAMPLES = 2000  # a rival is fitted to at most so many training examples; more do not change its covariance
-FIT_BATCH = 250
-RIVALS = ("climatology", "nearest", "persistence", "kriging")
+FIT_BATCH, FIT_TREES = 250, 500
+RIVALS = ("climatology", "nearest", "persistence", "kriging", *NAMES)
 Query = Callable[[np.ndarray], tuple[Source, Sequence[Source]]]  # examples -> what is given, what is known on the way
 
 
@@ -50,6 +52,10 @@ class Contender:
     def judged_at(self, lead: int) -> bool:
         """Nearest reconstructs and persistence forecasts: they are one rule, judged under one name at a time."""
         return self.name != ("persistence" if lead == 0 else "nearest")
+
+    @property
+    def rolls(self) -> bool:
+        return not isinstance(self.model, TreeMaps)
 
 
 def contenders(
@@ -80,15 +86,23 @@ def contenders(
 def closed_forms(names: Sequence[str], store: PairStore, scaling: Scaling | None = None) -> list[Contender]:
     """Rivals that are fitted to the training split alone; its own scaling unless another is given."""
     scaling = scaling or Scaling.fit(store, store.split("train"))
-    return [Contender(name, fit_rival(name, store, scaling), scaling) for name in names]
+    found: dict[str, Fitted] = {}
+    for name in names:
+        before = next((rival for rival in found.values() if isinstance(rival, TreeMaps)), None)
+        if before is not None and name in NAMES:  # one fit for both
+            found[name] = TreeMaps(store.spec(), name, before.trees)
+        else:
+            found[name] = fit_rival(name, store, scaling)
+    return [Contender(name, rival, scaling) for name, rival in found.items()]
 
 
 def fit_rival(name: str, store: PairStore, scaling: Scaling) -> Fitted:
     """A closed-form model, fitted to the training split alone."""
-    rival = build(name, Spec(store.grid, len(store.variables)))
+    trees = TreeMaps(store.spec(), name) if name in NAMES else None
+    rival = trees or build(name, Spec(store.grid, len(store.variables)))
     if not isinstance(rival, Fitted):
         raise SolidError(f"'{name}' has to be trained; only closed-form models can be rivals here, such as {RIVALS}")
-    chosen = evenly(store.split("train"), FIT_EXAMPLES)
+    chosen = evenly(store.split("train"), FIT_EXAMPLES if trees is None else FIT_TREES)
     rival.fit(
         scaling.standardise(store.batch(chosen[start : start + FIT_BATCH]))
         for start in range(0, len(chosen), FIT_BATCH)

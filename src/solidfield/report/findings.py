@@ -99,8 +99,8 @@ def evaluate_run(
         The run to judge.
     store : PairStore, optional
         The pairs to judge by; by default those in the run's own folder.
-    rivals : sequence of str, default climatology, nearest, persistence, kriging
-        Closed-form models, fitted to the training split of the store.
+    rivals : sequence of str, default climatology, nearest, persistence, kriging, forest, boosting
+        Closed-form models and trees, fitted to the training split of the store; trees are not rolled forward.
     runs : sequence of RunRecord
         Trained runs to compare with.
     members : int, default 100
@@ -137,7 +137,9 @@ def evaluate_run(
     std = Scaling.fit(store, store.split("train")).physical_std
     evidence, tables = list[Evidence](), list[ScoreTable]()
     if steps > 1:
-        tables.append(judge_rollouts(models, run, store, steps, std, members, scenes, seed, progress))
+        tables.append(
+            judge_rollouts([m for m in models if m.rolls], run, store, steps, std, members, scenes, seed, progress)
+        )
     for lead in common:
         targets = reading_targets(store, choose_examples(store, lead, scenes), run.never_supervised.numpy())
         probes, picture = choose_probes(targets, store), int(np.bincount(targets.scene).argmax())

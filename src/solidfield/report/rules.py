@@ -3,10 +3,12 @@
     nearest      what the nearest sensor read, in the frame nearest to the time asked for
     persistence  the last reading of the place itself, else of the nearest sensor
     moved        the reading of the place itself that is nearest in time, moved as the other sensors have moved since
+    neighbours   the five nearest sensors in that frame, by the inverse of their distance
+    linear       between the readings of the place itself before and after, in time; one side alone: its last
     climatology  the training readings of that hour of the day
 
-All but the last are points. `kriging`, the rival with a law, is the run's own prior with the same readings
-(`SolidSet.prior_quantiles`), calibrated in the same way.
+All but climatology are points; `trees.py` has forests and boosting of them. `kriging` is the run's own prior with the
+same readings (`SolidSet.prior_quantiles`), calibrated in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from ..grid import points
 from ..prediction.answer import Scene
 from ..questions.record import Record
 
-LAST, NOW = ("climatology", "persistence", "moved"), ("climatology", "nearest", "moved")  # ahead, and at the time
+LAST = ("climatology", "persistence", "moved", "neighbours")  # ahead
+NOW = ("climatology", "nearest", "moved", "neighbours", "linear")  # at the time
+NEIGHBOURS = 5
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,35 @@ class Desk:
             return float(self.values[frame, column] + (step.mean() if both.any() else 0.0))
 
         return self._of_own(rule)
+
+    def neighbours(self) -> np.ndarray:
+        read = np.isfinite(self.values)
+        if not read.any():
+            return np.full(len(self.own), np.nan)
+        frame = self._closest(read.any(1))
+        away = np.where(read[frame], self.away, np.inf)
+        near = np.argsort(away, axis=1, kind="stable")[:, :NEIGHBOURS]
+        weight = 1 / np.maximum(np.take_along_axis(away, near, 1), 1e-9)  # nothing for those that were not read
+        return (weight * np.nan_to_num(self.values[frame])[near]).sum(1) / weight.sum(1)
+
+    def linear(self) -> np.ndarray:
+        def rule(column: int, frame: int) -> float:
+            known = np.flatnonzero(np.isfinite(self.values[:, column]))
+            return float(np.interp(int(self.late.argmin()), known, self.values[known, column]))
+
+        return self._of_own(rule)
+
+    def latest(self) -> np.ndarray:  # (P,)
+        """The reading of each place that is nearest in time."""
+        read = np.isfinite(self.values)
+        when = np.where(read, self.late[:, None], np.iinfo(np.int64).max).argmin(0)
+        return self.values[when, np.arange(len(self.places))]
+
+    def own_age(self) -> np.ndarray:  # (N,) NaN where it has no reading
+        """Frames to the nearest reading of the asked place itself."""
+        late = np.where(np.isfinite(self.values), self.late[:, None].astype(float), np.inf).min(0, initial=np.inf)
+        age = np.append(late, np.inf)[self.own]
+        return np.where(np.isfinite(age), age, np.nan)
 
     def _closest(self, frames: np.ndarray) -> int:  # (W,) bool
         return int(np.where(frames, self.late, np.iinfo(np.int64).max).argmin())
