@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from . import studies
-from .bench import airdelhi, aqi36, era5, flow, gaussian, kolkata, network, shares
+from .bench import (
+    airdelhi,
+    aqi36,
+    calibration,
+    era5,
+    flow,
+    gaussian,
+    germany,
+    kolkata,
+    kolkata_day,
+    network,
+    shares,
+    warped,
+)
 from .cell import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         gaussian.EXPERIMENT,
+        warped.EXPERIMENT,
+        calibration.EXPERIMENT,
         flow.EXPERIMENT,
         kolkata.EXPERIMENT,
         era5.EXPERIMENT,
@@ -17,6 +32,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         aqi36.EXPERIMENT,
         network.EXPERIMENT,
         shares.EXPERIMENT,
+        germany.EXPERIMENT,
+        kolkata_day.EXPERIMENT,
         *studies.EXPERIMENTS,
     )
 }

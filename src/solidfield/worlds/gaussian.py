@@ -18,8 +18,9 @@ Lags and leads are counted in FRAMES. Where pairs are made of every second frame
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from math import pi
 from typing import Any
 
@@ -122,8 +123,7 @@ class GaussianWorld:
         """Cov(x_t(0), x_{t+lag}(r)) for every displacement r on the grid; lag in frames."""
         if lag < 0:
             raise SolidError(f"lag={lag} must not be negative; mirror the kernel of lag={-lag} instead")
-        spectrum, rate = self._modes()
-        return scipy.fft.ifft2(spectrum * np.exp(lag * rate)).real
+        return _kernel(self, lag).copy()
 
     def posterior(
         self,
@@ -145,24 +145,55 @@ class GaussianWorld:
             )
         leads, every = [int(one) for one in np.atleast_1d(np.asarray(lead))], np.arange(self.grid.cells)
         prior = self._between([b - a for a in leads for b in leads], every, every)
+
+        def across(frame: int, cells: np.ndarray) -> np.ndarray:  # (n, H W)
+            return self._between([at - frame for at in leads], cells, every)
+
+        mean, covariance = self._given(observed, frames, obs_std, across, prior)
+        return Posterior(mean.reshape(self.grid.shape), covariance)
+
+    def joint(
+        self,
+        observations: np.ndarray,  # (T, H, W); NaN = not observed
+        leads: Sequence[int] = (0,),
+        cells: np.ndarray | None = None,  # (n,) flat; None: all
+        frames: Sequence[int] = (0,),  # (T,)
+    ) -> Posterior:  # mean (L, n), covariance (L n, L n)
+        """The joint law of some cells at several leads, from readings without error."""
+        cells = np.arange(self.grid.cells) if cells is None else cells
+        prior = np.block([[self._between([b - a], cells, cells) for b in leads] for a in leads])
+
+        def across(frame: int, sensors: np.ndarray) -> np.ndarray:  # (k, L n)
+            return np.concatenate([self._between([at - frame], sensors, cells) for at in leads], axis=1)
+
+        mean, covariance = self._given(np.asarray(observations, np.float64), frames, 0.0, across, prior)
+        return Posterior(mean.reshape(len(leads), len(cells)), covariance)
+
+    def _given(
+        self,
+        observed: np.ndarray,  # (T, H, W)
+        frames: Sequence[int],
+        obs_std: float,
+        across: Callable[[int, np.ndarray], np.ndarray],  # a frame and its cells (k,) -> (k, m) with what is asked
+        prior: np.ndarray,  # (m, m)
+    ) -> tuple[np.ndarray, np.ndarray]:  # (m,), (m, m)
+        """Mean and covariance of what is asked, given the readings."""
         when, site = np.nonzero(~np.isnan(observed.reshape(len(frames), -1)))
         if len(site) == 0:
-            return Posterior(np.zeros(self.grid.shape), prior)
+            return np.zeros(len(prior)), prior
         read = [(t, site[when == row]) for row, t in enumerate(frames)]
         k_oo = np.block([[self._between([b - a], p, q) for b, q in read] for a, p in read])
         k_oo += obs_std**2 * np.eye(len(site))
-        k_lead = np.concatenate([self._between([at - t for at in leads], p, every) for t, p in read])  # (n, H W)
         root = scipy.linalg.cholesky(k_oo, lower=True)
-        half = scipy.linalg.solve_triangular(root, k_lead, lower=True)  # (n, H W)
+        half = scipy.linalg.solve_triangular(root, np.concatenate([across(t, p) for t, p in read]), lower=True)
         values = observed.reshape(len(frames), -1)[when, site]
-        mean = half.T @ scipy.linalg.solve_triangular(root, values, lower=True)
-        return Posterior(mean.reshape(self.grid.shape), prior - half.T @ half)
+        return half.T @ scipy.linalg.solve_triangular(root, values, lower=True), prior - half.T @ half
 
     def _between(
         self, lags: Sequence[int], first: np.ndarray, second: np.ndarray
     ) -> np.ndarray:  # (n,), (m,) -> (n, m)
         """Cov(x_t(p), x_{t+lag}(q)) for cells p of `first` and q of `second`, the mean over lags of any sign."""
-        kernels = [self.covariance(abs(lag)) for lag in lags]
+        kernels = [_kernel(self, abs(int(lag))) for lag in lags]
         mirrored = [np.roll(k[::-1, ::-1], 1, (0, 1)) if lag < 0 else k for lag, k in zip(lags, kernels, strict=True)]
         (y_p, x_p), (y_q, x_q) = (np.divmod(cells, self.cells) for cells in (first, second))
         kernel = np.mean(mirrored, axis=0)
@@ -178,6 +209,13 @@ class GaussianWorld:
         spectrum *= self.std**2 / spectrum.mean()
         drift = self.velocity[0] * phase[:, None] + self.velocity[1] * phase
         return spectrum, -(self.diffusion * square + self.damping + 1j * drift) * self.spacing
+
+
+@lru_cache(maxsize=64)
+def _kernel(world: GaussianWorld, lag: int) -> np.ndarray:  # (H, W), never written to
+    """A posterior of several frames and leads asks for the same few lags again and again."""
+    spectrum, rate = world._modes()
+    return scipy.fft.ifft2(spectrum * np.exp(lag * rate)).real
 
 
 def gaussian_world(**parameters: Any) -> GaussianWorld:

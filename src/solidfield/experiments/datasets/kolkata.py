@@ -21,14 +21,14 @@ HIGHEST = 400.0  # ug/m3
 CREDIT = "Kolkata PM2.5 Pollution Dataset, S. Chauhan et al., IIT Delhi, CC BY 4.0"
 
 
-def read_kolkata(folder: Path | str) -> Frames:
-    """The six files as hourly frames on 0.01 degree cells; they lie in the folder or in its `kolkata`."""
+def read_kolkata(folder: Path | str, kind: str = "") -> Frames:
+    """The six files, or those of one kind, as hourly frames on 0.01 degree cells; in the folder or its `kolkata`."""
     folder = find(Path(folder), "kolkata", FILES[0])
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise SolidError(f"{folder} has no {missing[0]}; name the folder of the six Kolkata files with --data")
     frames = grid(
-        [folder / name for name in FILES],
+        [folder / name for name in FILES if name.startswith(kind)],
         cell="0.01deg",
         every="1h",
         timezone=TIMEZONE,

@@ -20,6 +20,10 @@ from .scale import REST
 from .shelf import Shelf, coverage, crps, score
 from .tuning import drawn
 
+HEADER = (
+    *("model", "CRPS", "seeds", "/ solid", "short study", "90 % covers", "spread / skill", "steps"),
+    *("fell in the last third", "at rest"),
+)
 Column = Mapping[str, list[Result]]  # by label, the seeds that are stored
 
 
@@ -54,23 +58,21 @@ def reached(results: list[Result]) -> Reached | None:
 
 
 def table(shelf: Shelf) -> str:
-    header = ("model", "CRPS", "seeds", "/ solid", "short study", "90 % covers", "spread / skill", "steps")
-    header += ("fell in the last third", "at rest")
     found = column(shelf)
-    ours, rows = reached(found["solid"]), []
+    ours, rows = reached(found["solid"]), list[tuple[str, ...]]()
     for label, results in found.items():
         short = number(crps(shelf.at(label)))
         if (value := reached(results)) is None:
-            rows.append((named(label), MISSING, "-", "-", short, *["-"] * (len(header) - 5)))
+            rows.append((named(label), MISSING, "-", "-", short, *["-"] * (len(HEADER) - 5)))
             continue
         bar = "" if value.error is None else f" ± {value.error:.3f}"
         first = results[0]
         gain, rested = (first["training"].get(name) for name in ("last_third_gain", "at_rest"))
-        row = (f"{value.mean:.3f}{bar}", str(value.seeds), ratio(value.mean, ours and ours.mean, missing="-"), short)
-        row += (number(coverage(first), 3, "-"), number((score(first, "spread_skill") or {}).get("mean"), 2, "-"))
-        row += (f"{first['training']['steps']:,}", "-" if gain is None else f"{100 * gain:.1f} %")
+        row = [f"{value.mean:.3f}{bar}", str(value.seeds), ratio(value.mean, ours and ours.mean, missing="-"), short]
+        row += [number(coverage(first), 3, "-"), number((score(first, "spread_skill") or {}).get("mean"), 2, "-")]
+        row += [f"{first['training']['steps']:,}", "-" if gain is None else f"{100 * gain:.1f} %"]
         rows.append((named(label), *row, {True: "yes", False: "no"}.get(rested, "-")))
-    return markdown(header, rows)
+    return markdown(HEADER, rows)
 
 
 def words(shelf: Shelf) -> str:

@@ -1,0 +1,154 @@
+"""`solid bench germany`: PM10 at stations left out, beside the kriging of gstat; the home ground of kriging.
+
+Leave one station out: all its days are predicted from the other stations, before, on and after each day. Weights and
+covariances are learned in ten folds of stations: a fold's stations are neither read nor asked about in training; each
+of them is then predicted from all other 68. RMSE and MAE are of one prediction, the mean of the law, over all readings:
+
+    RMSE = sqrt(mean over stations and days of (prediction - reading)^2),      MAE likewise without the square
+
+as in Graeler, Pebesma and Heuvelink (2016). Beside the model stands its prior, kriging in space and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+
+from ...engine import Progress
+from ...errors import SolidError
+from ...keys import numpy_generator
+from ...models.solid_set import SolidSet
+from ...pairs.records import set_aside
+from ...pairs.scaling import Scaling
+from ...questions.asking import Hiding, ask
+from ...questions.drawing import Plan
+from ...questions.record import Record
+from ...scores.metrics import crps_map
+from ..cell import Cell, Experiment, Place, Result
+from ..datasets.germany import CREDIT, Germany, read_germany
+from ..text import Table, number
+from ..trainer import threads, trained_on_questions
+from .aqi36 import physical
+
+FOLDS = 10
+PLAN = Plan(before=4, after=4, unread=0.9, outage=0.0, longest=8, sparse_unread=0.3)  # asked for: unread places
+LEVELS = 99  # of a law
+AT_ONCE = 512
+PUBLISHED = (  # gstat with 50 neighbours: RMSE, MAE; V: read in the authors' repository
+    ("gstat, separable", 6.05, 4.04, "V"),
+    ("gstat, product-sum", 6.05, 4.04, "V"),
+    ("gstat, metric", 6.07, 4.08, "V"),
+    ("gstat, pure spatial", 6.10, 4.07, "V"),
+    ("gstat, sum-metric", 6.14, 4.09, "V"),
+)
+
+
+@dataclass(frozen=True)
+class GermanyCell(Cell):
+    HOME = "germany"
+    JUDGED = ()
+
+    fold: int  # from 1
+    minutes: float  # CPU time of one thread
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (f"fold{self.fold}", f"{self.minutes:g}min", f"seed{self.seed}")
+
+    def measure(self, place: Place, progress: Progress | None = None) -> Result:
+        if place.data is None:
+            raise SolidError("the German readings are not in the repository; name their folder with --data")
+        data = read_germany(place.data)
+        away = fold_of(len(data.cells)) == self.fold - 1
+        record = set_aside(data.record(np.where(away, np.nan, data.values)))
+        run = place.work / "runs" / self.run
+        model, task, seconds = trained_on_questions(record, PLAN, run, self.minutes, self.seed, progress)
+        with threads(1):
+            laws = left_out(data, model, task.scaling, np.flatnonzero(away))
+        truth = data.values[:, away].T[np.isfinite(data.values[:, away].T)]
+        found = {name: sums(members, truth) for name, members in laws.items()}
+        return {**found, "training_seconds": seconds, "credit": CREDIT}
+
+
+def fold_of(stations: int) -> np.ndarray:  # (stations,)
+    """A fold for each station, of equal size but for one."""
+    return numpy_generator(0, "german folds").permutation(stations) % FOLDS
+
+
+def left_out(
+    data: Germany, model: SolidSet, scaling: Scaling, stations: np.ndarray
+) -> dict[str, np.ndarray]:  # each (levels, n), physical units; readings station by station, day by day
+    """The law of every reading of these stations, each from all readings of all others."""
+    record: Record = scaling.of_readings(data.record(data.values))
+    station, frame = np.nonzero(np.isfinite(data.values[:, stations].T))
+    cell = data.cells[stations[station]]
+    normal = torch.tensor([NormalDist().inv_cdf((k + 0.5) / LEVELS) for k in range(LEVELS)])[:, None]
+    parts: dict[str, list[np.ndarray]] = {"solid": [], "kriging": []}
+    for start in range(0, len(frame), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        count = len(frame[rows])
+        window = np.full(count, -PLAN.before), np.full(count, PLAN.after)
+        questions = ask(record, frame[rows], cell[rows], *window, Hiding.unread(count), "test", torch.Generator())
+        parts["solid"].append(model.quantiles(questions, normal.expand(-1, count)).double().numpy())
+        parts["kriging"].append(model.prior_quantiles(questions, normal).double().numpy())
+    return {name: physical(scaling, np.concatenate(found, 1)) for name, found in parts.items()}
+
+
+def sums(members: np.ndarray, truth: np.ndarray) -> dict[str, float]:  # (K, n), (n,)
+    """What can be added over folds."""
+    error = members.mean(0) - truth
+    low, high = np.quantile(members, (0.05, 0.95), axis=0)
+    return {
+        "readings": len(truth),
+        "square": float((error**2).sum()),
+        "absolute": float(np.abs(error).sum()),
+        "crps": float(crps_map(members, truth).sum()),
+        "inside": float(((truth >= low) & (truth <= high)).sum()),
+    }
+
+
+def pooled(results: Sequence[Result], name: str) -> dict[str, float]:
+    """The protocol's scores over all folds of a seed."""
+    total = {part: sum(result[name][part] for result in results) for part in results[0][name]}
+    n = total["readings"]
+    means = {"mae": total["absolute"] / n, "crps": total["crps"] / n, "coverage": total["inside"] / n}
+    return {"rmse": (total["square"] / n) ** 0.5, **means, "readings": n}
+
+
+def germany_cells(
+    minutes: Annotated[float, "Training budget of a fold, CPU minutes on one thread."] = 1.0,
+    seeds: Annotated[int, "Trainings with other seeds."] = 1,
+) -> list[Cell]:
+    return [GermanyCell(fold + 1, minutes, seed=seed) for seed in range(seeds) for fold in range(FOLDS)]
+
+
+def tables(results: Sequence[Result]) -> list[Table]:
+    header = ("Germany, stations left out", "RMSE, ug/m3", "MAE", "CRPS", "90 % holds", "readings", "known how")
+    rows: list[tuple[str, ...]] = []
+    for seed in sorted({result["cell"]["seed"] for result in results}):
+        mine = [result for result in results if result["cell"]["seed"] == seed]
+        part = "" if len(mine) == FOLDS else f", {len(mine)} of {FOLDS} folds"
+        for name, words in (("solid", "solid, sets"), ("kriging", "its prior, kriging in space and time")):
+            row = pooled(mine, name)
+            rows.append((f"{words}, seed {seed}{part}", *_row(row), f"{row['readings']:,}", "measured here"))
+    rows += [(name, number(rmse, 2), number(mae, 2), "-", "-", "-", how) for name, rmse, mae, how in PUBLISHED]
+    return [(header, rows)]
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    return number(row["rmse"], 2), number(row["mae"], 2), number(row["crps"], 2), f"{100 * row['coverage']:.1f} %"
+
+
+EXPERIMENT = Experiment(
+    "germany",
+    "PM10 at stations left out, beside gstat's kriging.",
+    germany_cells,
+    tables,
+    reads=True,
+    work="bench/germany",
+)
