@@ -48,6 +48,16 @@ def cases(share: float = 1.0):
     )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_trees():
+    """How large forests are is no matter of hostile input."""
+    with pytest.MonkeyPatch.context() as patch:
+        small = {"rivals.LESSONS": 6, "trees.LEAVES": (3,), "trees.TREES": 5, "ensembles.FIT_TREES": 40}
+        for name, few in small.items():
+            patch.setattr(f"solidfield.report.{name}", few)
+        yield
+
+
 @pytest.fixture(scope="module")
 def at(tmp_path_factory):
     """readings.csv, frames.nc of them, and a run."""
