@@ -35,7 +35,8 @@ READING = (
      "the same. A paired difference compares two models on the same readings."),
     ("rivals", "kriging: what the readings around say under a covariance fitted to them. climatology: what training "
      "readings usually are. nearest: the nearest sensor. persistence: the last reading of the place. moved: the same, "
-     "moved as the other sensors have moved since."),
+     "moved as the other sensors have moved since. neighbours: the five nearest sensors, by distance. linear: between "
+     "readings of the place before and after. forest, boosting: trees that are told these answers, place and hour."),
     ("readings, not truth", "what is predicted and judged is what a sensor reads there, its own error included."),
 )  # fmt: skip
 
