@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from solidfield.config import TrainConfig
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
+from solidfield.pairs.scaling import Scaling
 from solidfield.questions.asking import MAY_KNOW, Hiding, ask
 from solidfield.questions.drawing import Plan, draw
 from solidfield.questions.record import Record
+from solidfield.training.lessons import QuestionTask
 
 GRID = Grid((4, 5))
 
@@ -184,19 +187,16 @@ def test_gaps_are_of_training_frames_alone():
     assert (store.gaps[train] == ~read[train])[:, store.stations].all()
 
 
-def test_a_place_set_aside_is_never_taken_for_unread_in_training():
+def test_a_place_set_aside_is_known_in_training_and_never_asked_about():
     aside = np.zeros(GRID.shape, bool)
     aside[1, 2] = True
     store = dataclasses.replace(stations(), aside=aside)
-    plan = Plan(unread=1.0, as_was=0.5, outage=0.0)
-    own = {}
-    for split in ("train", "validation"):
-        lesson = draw(store, store.of_split(split), 400, plan, split, generator())
-        asked = lesson.questions
-        own[split] = (asked.known & (asked.cell == asked.asked_cell[:, None])).any(1)
-        at = torch.from_numpy(aside.ravel())[asked.asked_cell]
-        assert at.any()
-        if split == "train":
-            assert own[split][at].all()
-        assert not own[split][~at].any()
-    assert not own["validation"].any()
+    config = TrainConfig(minutes=1, batch=400)
+    task = QuestionTask(store, Scaling((0.0,), (1.0,)), Plan(unread=0.5), config, {})
+    lesson = task.batch(0, 0, 1, None).questions
+    at = torch.from_numpy(aside.ravel())
+    assert not at[lesson.asked_cell].any()
+    assert (at[lesson.cell] & lesson.known).any()
+    unread = [one.questions for one in task.calibration()][-1]
+    assert at[unread.asked_cell].all()
+    assert not (unread.known & unread.own).any()

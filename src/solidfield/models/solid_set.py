@@ -7,7 +7,7 @@
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
-gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
+gaps by their length, forecasts by their lead, unread places at sensors that training never asked about.
 
 Beyond the largest training reading M a law goes on no farther than the readings' own tail: x > M becomes
 M + t (1 - exp(-(x - M) / t)), where t is the way from their 99 % quantile to M; likewise below the smallest. A

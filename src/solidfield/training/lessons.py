@@ -56,8 +56,11 @@ class QuestionTask(Task):
         return self._draw("train", self.config.batch // processes, ("questions", step, rank))
 
     def _draw(self, split: str, count: int, key: tuple[int | str, ...]) -> Lesson:
-        generator = torch_generator(self.config.seed, *key)
-        return draw(self.record, self.record.of_split(split), count, self.plan, split, generator)
+        """Training asks about no place that is set aside: how wide to be at unread places is learned there."""
+        generator, targets = torch_generator(self.config.seed, *key), self.record.of_split(split)
+        if split == "train":
+            targets = targets[~self.record.place_aside[self.record.place[targets]]]
+        return draw(self.record, targets, count, self.plan, split, generator)
 
     @property
     def prior_steps(self) -> int:
