@@ -138,6 +138,8 @@ def test_distances_and_hours_are_named_where_they_are_clearly_off_and_often_read
     assert "04:00-04:59 (too wide)" in said
     assert "03:00" not in said
     assert f"fewer than {FEW} readings were held out at 03:00-03:59" in " ".join(found.caution)
+    none = verdict(results(hours=[(3, FEW - 1, 0.1), (4, FEW - 1, 0.9)])).caution
+    assert none == [f"1 hour ahead: no hour of the day has {FEW} held-out readings, so none is judged by itself."]
     assert "is clearly outside" in verdict(results()).honest[0]  # "no region, distance or hour ..."
 
 

@@ -348,8 +348,11 @@ def _caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
             f"{percent(share)} of the map lies farther and is not judged."
         )
     own, *rivals = table.models(lead.lead, lead.rolled)
-    few = [_hour(score) for score in table.select(model=own, bins="hour", **at) if score.cells < FEW]
-    if few:
+    hours = table.select(model=own, bins="hour", **at)
+    few = [_hour(score) for score in hours if score.cells < FEW]
+    if few and len(few) == len(hours):
+        sentences.append(f"{where}: no hour of the day has {FEW} held-out readings, so none is judged by itself.")
+    elif few:
         sentences.append(f"{where}: fewer than {FEW} readings were held out at {hours_label(few)}; trust those less.")
     bins = table.select(model=own, bins="distance", **at)
     for rival in rivals:
