@@ -162,6 +162,15 @@ def test_the_command_line_fills(run, tmp_path):
     assert counts["given"] == len(table)
 
 
+def test_the_command_line_predicts_what_the_run_does(run, tmp_path):
+    readings().to_dataframe().dropna().reset_index().to_csv(tmp_path / "pm.csv", index=False)
+    words = ["--at", "2024-01-05T08:00", "--steps", "2", "--members", "4", "--out", str(tmp_path / "maps.nc")]
+    answer = CliRunner().invoke(app, ["predict", str(run.path), str(tmp_path / "pm.csv"), *words])
+    assert answer.exit_code == 0, answer.output
+    maps = run.forecast(run.read(tmp_path / "pm.csv"), at="2024-01-05T08:00", steps=2, members=4)
+    np.testing.assert_array_equal(sf.open_maps(tmp_path / "maps.nc")["pm"], maps["pm"])
+
+
 def test_training_cannot_tell_an_unread_place_by_its_neighbours():
     """Blurred rows keep distances' proportions and the order of weights' signs; other rows are as they are."""
     torch.manual_seed(0)

@@ -54,6 +54,7 @@ class SolidSet(nn.Module):
 
     name = "solid-set"
     leaks = False
+    crops = False  # it answers cell by cell, so a large map needs no parts
 
     def __init__(
         self,
