@@ -123,7 +123,7 @@ def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path, mon
 
 def test_a_map_that_steps_three_times_as_far_is_three_times_as_rough(run, monkeypatch):
     exam = Exam.of(run, seed=0, past_only=False)
-    kriged = questions._kriged
+    kriged = questions.kriged
 
     def steeper(model, known, scene, members, seed, number):
         """Standard units of a field whose physical values are three times kriging's."""
