@@ -15,7 +15,7 @@ from pathlib import Path
 from solidfield.experiments.store import write_measured
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("startup", "crps", "unet", "simulator", "sampling", "gridding", "growth", "sparse", "view")
+BENCHMARKS = ("startup", "crps", "unet", "simulator", "sampling", "gridding", "growth", "sparse", "view", "place")
 
 
 def main(names: list[str]) -> None:

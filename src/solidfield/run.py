@@ -1,8 +1,9 @@
 """The front door to a trained run: `load(folder)` opens it; it reads new readings, draws maps of them and is judged.
 
 `reconstruct`, `forecast` and `assimilate` take tables of readings or frames with NaN where nothing was read, make the
-covariates of the run's recipe for them, and return maps (`prediction/maps.py`). `evaluate` judges the run by readings
-that were held out. `solid predict` and `solid evaluate` call these methods.
+covariates of the run's recipe for them, and return maps (`prediction/maps.py`). `place` says where the next sensor
+helps most (`placement/`), and `evaluate` judges the run by readings that were held out. The verbs of the command line
+call these methods.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .grid import flags, lengths
 from .models.solid_set import SolidSet
 from .pairs.frames import Frames
 from .pairs.store import PairStore, open_pairs
+from .placement.place import place as place_sensors
 from .prediction.card import card, picture
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
 from .prediction.ensemble import DRAWN, check_memory
@@ -135,6 +137,7 @@ class Run(RunRecord):
         return card(f"Run of {self.model.label()}", lines, [drawn])
 
     read = read_new
+    place = place_sensors
 
     def reconstruct(
         self,

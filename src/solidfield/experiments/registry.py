@@ -14,6 +14,7 @@ from .bench import (
     kolkata,
     kolkata_day,
     network,
+    placement,
     shares,
     warped,
 )
@@ -34,6 +35,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         shares.EXPERIMENT,
         germany.EXPERIMENT,
         kolkata_day.EXPERIMENT,
+        placement.EXPERIMENT,
         *studies.EXPERIMENTS,
     )
 }

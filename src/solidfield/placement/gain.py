@@ -199,8 +199,14 @@ def _gains(laws: Sequence[Law], taken: Sequence[int]) -> np.ndarray:  # (M,)
     return found
 
 
+def given(law: Law, chosen: Sequence[int]) -> Law:
+    """The law once these candidates have read."""
+    joint, groups = law
+    return joint.given(_together(groups, chosen)), groups
+
+
 def _given(laws: Sequence[Law], chosen: Sequence[int]) -> list[Law]:
-    return [(joint.given(_together(groups, chosen)), groups) for joint, groups in laws]
+    return [given(law, chosen) for law in laws]
 
 
 def _together(groups: Sequence[Group], chosen: Sequence[int]) -> Group:

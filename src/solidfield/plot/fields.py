@@ -49,18 +49,18 @@ def scene(
         sizes = {"predicted spread": np.where(grid.inside, x.std(axis=0, ddof=1, dtype=np.float64), np.nan), **sizes}
         name = "a member" if above is None else f"chance of more than {above:.3g}"
         third = {name: np.where(grid.inside, x[0] if above is None else (x > above).mean(axis=0), np.nan)}
-    aspect = _aspect(grid)
-    height = 2 * (2.7 * min(aspect, 2.5) + 0.45) + 0.3
+    ratio = aspect(grid)
+    height = 2 * (2.7 * min(ratio, 2.5) + 0.45) + 0.3
     figure = Figure(figsize=(10, float(np.clip(height, 3, 14))), dpi=DPI, layout="constrained")
     parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
     axes = np.stack([part.subplots(1, 3) for part in parts])  # rows of their own: their scales differ
-    _panels(axes[:1], fields, limits, colours, grid, label)
+    draw_panels(axes[:1], fields, limits, colours, grid, label)
     most = np.nanpercentile(np.concatenate([values.ravel() for values in sizes.values()]), 99.5)
-    _panels(axes[1:, : len(sizes)], sizes, (0.0, float(most) or 1.0), cmocean.cm.amp, grid, label)
+    draw_panels(axes[1:, : len(sizes)], sizes, (0.0, float(most) or 1.0), cmocean.cm.amp, grid, label)
     if third and above is None:
-        _panels(axes[1:, 2:], third, limits, colours, grid, label)
+        draw_panels(axes[1:, 2:], third, limits, colours, grid, label)
     elif third:
-        _panels(axes[1:, 2:], third, (0.0, 1.0), cmocean.cm.dense, grid, "probability")
+        draw_panels(axes[1:, 2:], third, (0.0, 1.0), cmocean.cm.dense, grid, "probability")
     for ax in axes[1, len(sizes) + len(third) :]:
         ax.set_axis_off()
     scale_bar(axes[0, 0], grid)
@@ -85,8 +85,8 @@ def taught(
     for number, mask in enumerate(kinds.values()):
         values[mask] = number
     colours = ListedColormap([TAUGHT, UNTAUGHT, PALETTE[1], PALETTE[3]][: len(kinds)])
-    aspect = _aspect(grid)
-    figure = Figure(figsize=(5.6, float(np.clip(4.6 * aspect + 1.0, 2.5, 9))), dpi=DPI, layout="constrained")
+    ratio = aspect(grid)
+    figure = Figure(figsize=(5.6, float(np.clip(4.6 * ratio + 1.0, 2.5, 9))), dpi=DPI, layout="constrained")
     ax = figure.subplots()
     ax.imshow(
         values,
@@ -117,7 +117,7 @@ def field_limits(values: np.ndarray) -> tuple[tuple[float, float], Colormap]:
     return (low, high if high > low else low + 1.0), cmocean.cm.thermal
 
 
-def _panels(
+def draw_panels(
     axes: np.ndarray,  # of Axes, (rows, columns)
     panels: dict[str, np.ndarray],  # each (H, W), NaN: no value
     limits: tuple[float, float],
@@ -149,7 +149,7 @@ def _panels(
     bar.set_label(label, fontsize=8)
 
 
-def _aspect(grid: Grid) -> float:
+def aspect(grid: Grid) -> float:
     """Height by width, as it is drawn."""
     return stretch_of(grid) * grid.shape[0] * grid.spacing[0] / (grid.shape[1] * grid.spacing[1])
 

@@ -1,0 +1,242 @@
+"""The joint law of a map and of what sensors would read on it, at one time, from a run and the readings known then.
+
+A run of `solid-set` has it in closed form: under its covariance C the field at targets and candidates, given the
+readings r of the window, has covariance C - C_r (C_rr + E)^-1 C_r, and a reading adds the nugget and its own error. How
+wide the law of a target is, and where a threshold lies in it, says the model's calibrated law of that target.
+
+Of other runs only members are known. A correlation of K members is off by 1 / sqrt(K), and a map has thousands of
+cells, so most of what far cells seem to share is noise. Let r be these correlations and m(d) the mean of r^2 over all
+pairs at distance d. Of m(d) about 1 / K is noise, and each correlation is shrunk by the share that is not:
+
+    r -> r max(0, 1 - (1 - m(d))^2 / (K m(d)))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtri
+from torch import Tensor
+
+from ..clock import from_seconds
+from ..errors import SolidError
+from ..grid import Grid, lengths
+from ..models.solid_set import SolidSet
+from ..pairs.frames import Frames
+from ..prediction.answer import AT_ONCE, Scene
+from ..prediction.context import query
+from ..prediction.predict import predict
+from ..prediction.sets import standard_record
+from ..questions.asking import Hiding, ask
+from ..questions.record import Record
+from ..theory.spacetime import CovarianceTable, SpaceTime
+from ..training.record import RunRecord
+from .gain import Covariances, Joint
+
+READINGS = 500  # known ones of a window that are used: those nearest in time
+Z = ndtri((np.arange(25) + 0.5) / 25)  # latents at which a law is looked at: its quantiles of equal shares
+MEMBERS = 400  # where there is no closed form
+ROWS = 256  # of a covariance, computed together
+FINEST = 1e-4  # of a variance: the least error of a reading, where a run names none
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is cared about: targets with weights, at a lead, for the CRPS or the chance above a threshold."""
+
+    cells: np.ndarray  # (N,) flat, of one variable
+    weight: np.ndarray  # (N,) sum 1
+    variable: int = 0
+    lead: int = 0
+    above: float | None = None  # physical units
+
+
+def law_of(
+    run: RunRecord,
+    frames: Frames,
+    row: int,  # the frame whose time it is
+    wanted: Wanted,
+    cells: np.ndarray,  # (P,) where candidates would read
+    errors: np.ndarray | None = None,  # (P,) variances of their errors, standard units; None: the run's nugget
+    seed: int = 0,
+) -> Joint:
+    """The law at the time of a frame, given what was read up to it."""
+    if not isinstance(run.model, SolidSet):
+        return members_law(_members(run, frames, row, wanted, seed), run.grid, wanted, cells, frames.obs_std)
+    record, tick = _window(run, frames, row, wanted.lead)
+    return set_law(run, record, tick, wanted, cells, errors)
+
+
+def predicted(run: RunRecord, frames: Frames, row: int, wanted: Wanted, seed: int = 0) -> np.ndarray:  # (K, N)
+    """The calibrated law of each target on its own: members, or quantiles of equal shares, in physical units."""
+    if not isinstance(run.model, SolidSet):
+        return _members(run, frames, row, wanted, seed)[:, wanted.cells]
+    record, tick = _window(run, frames, row, wanted.lead)
+    return _values(run, record, tick, wanted)
+
+
+def _window(run: RunRecord, frames: Frames, row: int, lead: int) -> tuple[Record, int]:  # and the frame in it
+    """What a run of sets may know at the time of a frame, in the units of the model."""
+    late = frames.seconds[row] - frames.seconds
+    rows = np.flatnonzero((late >= 0) & (late <= run.info["data"]["plan"]["before"] * frames.every))
+    part = replace(frames, values=frames.values[rows], times=frames.times[rows])
+    record = standard_record(run, part, ahead=lead)
+    return record, int(np.round((frames.seconds[row] - record.start) / record.step))
+
+
+@torch.no_grad()
+def set_law(
+    run: RunRecord, record: Record, tick: int, wanted: Wanted, cells: np.ndarray, errors: np.ndarray | None = None
+) -> Joint:
+    """The same in closed form, from a record in the units of the model."""
+    prior, before = run.model.prior, run.info["data"]["plan"]["before"]
+    shape, c = run.grid.shape, wanted.variable
+    frame, place, error = known_readings(record, tick, before, c)
+    known = places(frame, place, shape)
+    here, there = places(tick, cells, shape), places(tick + wanted.lead, wanted.cells, shape)
+    covariance = Between(prior, run.model.frames, c)
+    nugget = float(prior.nugget[c])
+    own, cross = covariance(here, here), covariance(here, there)
+    left = np.full(len(there), float(prior.variance[c]))
+    if len(known):
+        root = cho_factor(covariance(known, known) + np.diag(nugget + error**2 + 1e-9), lower=True)
+        to_here, to_there = covariance(known, here), covariance(known, there)
+        weight = cho_solve(root, to_here)
+        own, cross = own - weight.T @ to_here, cross - weight.T @ to_there
+        left = left - (cho_solve(root, to_there) * to_there).sum(0)
+    total = np.maximum(left, 0.0) + nugget
+    spread, level = _calibrated(run, record, tick, wanted)
+    believed = Covariances(own, cross, np.full(len(cells), nugget))
+    true = None if errors is None else replace(believed, errors=errors)
+    return Joint(believed, total, total, spread, wanted.weight, level, true)
+
+
+class Between:
+    """Covariances of one variable between places and times, by table where there is one."""
+
+    def __init__(self, prior: SpaceTime, frames: int, variable: int = 0):
+        self.look = prior.lookup(frames)
+        self.link = None if prior.channels == 1 else torch.tensor(variable * (prior.channels + 1))
+
+    @torch.no_grad()
+    def __call__(self, here: Tensor, there: Tensor) -> np.ndarray:  # (n, 3), (m, 3) -> (n, m)
+        parts = [self._rows(rows, there) for rows in here.split(ROWS)]
+        return torch.cat([torch.zeros(0, len(there)), *parts]).double().numpy()
+
+    def _rows(self, here: Tensor, there: Tensor) -> Tensor:
+        if isinstance(self.look, CovarianceTable):
+            return self.look.at(self.look.along(there)[None] - self.look.along(here)[:, None], self.link)
+        return self.look(there[None] - here[:, None], self.link)
+
+
+def places(frame: int | np.ndarray, cells: np.ndarray, shape: tuple[int, int]) -> Tensor:  # (n, 3)
+    frame = np.broadcast_to(frame, cells.shape)
+    return torch.from_numpy(np.stack([frame, cells // shape[1], cells % shape[1]], 1).astype(np.int64))
+
+
+def known_readings(
+    record: Record, tick: int, before: int, variable: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (n,) frames, cells, errors
+    """The latest readings of one variable up to a frame."""
+    rows = np.arange(record.offsets[max(tick - before, 0)], record.offsets[tick + 1])
+    rows = rows[record.cells[rows] // record.grid.cells == variable][-READINGS:]
+    error = np.zeros(len(rows)) if record.errors is None else record.errors[rows].astype(float)
+    return record.frames[rows], record.cells[rows] % record.grid.cells, error
+
+
+def _calibrated(
+    run: RunRecord, record: Record, tick: int, wanted: Wanted
+) -> tuple[np.ndarray, np.ndarray | None]:  # (N,) spread, (N,) where the threshold lies
+    """By the model's own law of every target; a target that is read now has no spread."""
+    value = _values(run, record, tick, wanted)
+    spread = value.std(0) / Z.std()  # a normal law's own, whatever the number of quantiles
+    if wanted.lead == 0:
+        now = record.cells[record.offsets[tick] : record.offsets[tick + 1]]
+        spread[np.isin(wanted.cells + wanted.variable * record.grid.cells, now)] = 0.0
+    if wanted.above is None:
+        return spread, None
+    level = [np.interp(wanted.above, np.maximum.accumulate(column), Z) for column in value.T]
+    return spread, np.where(spread > 0, level, np.inf)
+
+
+@torch.no_grad()
+def _values(run: RunRecord, record: Record, tick: int, wanted: Wanted) -> np.ndarray:  # (Z, N) physical units
+    """The laws of the targets at the latents Z."""
+    flat = wanted.cells + wanted.variable * record.grid.cells
+    if not len(record.cells):  # nothing is known: the law of any value at all
+        prior, c = run.model.prior, wanted.variable
+        values = torch.from_numpy(Z * float(prior.variance[c] + prior.nugget[c]) ** 0.5)[:, None].expand(-1, len(flat))
+        return run.scaling.physical_of(values, torch.full((len(flat),), c)).numpy()
+    scene = Scene.course(tick, [wanted.lead], flat, run.info["data"]["plan"]["before"], tick)
+    z, found = torch.from_numpy(Z).float()[:, None], []
+    for start in range(0, len(flat), AT_ONCE):
+        frame, cell, first, last = (value[start : start + AT_ONCE] for value in vars(scene).values())
+        questions = ask(record, frame, cell, first, last, Hiding.nothing(len(cell)), "test", torch.Generator())
+        values = run.model.quantiles(questions, z)
+        found.append(run.scaling.physical_of(values, questions.asked_channel).double().numpy())
+    return np.concatenate(found, 1)
+
+
+def _members(run: RunRecord, frames: Frames, row: int, wanted: Wanted, seed: int) -> np.ndarray:  # (K, H W)
+    """An ensemble of maps at the time of the frame, in physical units."""
+    if wanted.lead:
+        raise SolidError(
+            f"only a run of '{SolidSet.name}' knows what readings now say of later; place for lead 0, or train one"
+        )
+    source, later = query(run, frames, np.array([row]), 0)
+    time = from_seconds(frames.seconds[[row]])
+    maps = predict(run, source, time, members=MEMBERS, seed=seed, later=later, quantiles=())
+    return maps[run.variables[wanted.variable]].values[:, 0, 0].reshape(MEMBERS, -1).astype(float)
+
+
+def members_law(
+    drawn: np.ndarray,  # (K, H W) physical units
+    grid: Grid,
+    wanted: Wanted,
+    cells: np.ndarray,  # (P,)
+    obs_std: float = 0.0,
+) -> Joint:
+    """The law that members show, without what is only the noise of drawing."""
+    away, count = drawn - drawn.mean(0), len(drawn)
+    std = np.maximum(away.std(0, ddof=1), 1e-12)
+    z = away / std / np.sqrt(count - 1)
+    shrink = _shrinkage(z, grid, count)
+
+    def covariance(there: np.ndarray) -> np.ndarray:  # (P, n)
+        steps = _steps(cells, there, grid)
+        return (z[:, cells].T @ z[:, there]) * shrink[steps] * std[cells][:, None] * std[there]
+
+    spread = std[wanted.cells]
+    error = np.full(len(cells), max(obs_std**2, FINEST * float(np.mean(std**2))))
+    level = None
+    if wanted.above is not None:
+        share = np.clip((drawn[:, wanted.cells] <= wanted.above).mean(0), 0.5 / count, 1 - 0.5 / count)
+        level = ndtri(share)
+    total = np.maximum(spread**2, 1e-12)
+    known = Covariances(covariance(cells), covariance(wanted.cells), error)
+    return Joint(known, total, total, spread, wanted.weight, level)
+
+
+def _shrinkage(z: np.ndarray, grid: Grid, count: int) -> np.ndarray:  # (D,) by whole steps of distance
+    """How much of a correlation at each distance is not noise, from all pairs of some cells with all others."""
+    some = np.linspace(0, grid.cells - 1, min(grid.cells, 200)).astype(int)
+    steps, square = _steps(some, np.arange(grid.cells), grid), (z[:, some].T @ z) ** 2
+    mean = np.bincount(steps.ravel(), square.ravel()) / np.maximum(np.bincount(steps.ravel()), 1)
+    found = np.clip(1 - (1 - mean) ** 2 / (count * np.maximum(mean, 1e-12)), 0.0, 1.0)
+    found[0] = 1.0
+    return np.minimum.accumulate(found)  # what is farther apart shares no more
+
+
+def _steps(here: np.ndarray, there: np.ndarray, grid: Grid) -> np.ndarray:  # (n,), (m,) -> (n, m) int
+    """Distances in whole cells, around periodic axes the short way."""
+    size, square = lengths(grid)[0], np.zeros((len(here), len(there)))
+    parts = (np.divmod(here, grid.shape[1]), np.divmod(there, grid.shape[1]))
+    for axis in (0, 1):
+        step = np.abs(parts[0][axis][:, None] - parts[1][axis])
+        if grid.periodic[axis]:
+            step = np.minimum(step, grid.shape[axis] - step)
+        square += (step * size[axis] / min(size)) ** 2
+    return np.round(np.sqrt(square)).astype(int)
