@@ -29,6 +29,7 @@ VERBS = {  # what `solid --help` shows: the first sentence of each verb, which a
     "view": "Show maps on a page of your own machine, and answer for any place or area that is clicked there.",
     "place": "Say where the next sensors help most, or which are missed least, and how far to trust that.",
     "fill": "Fill every gap of the record of every cell that was ever read, with a median and a 90 % interval.",
+    "fit": "Learn one image with gaps from itself, fill it with members, and say how honest they are.",
     "evaluate": "Judge a run by readings that were held out, and write a report; or score maps, also against simulated "
     "truth.",
     "models": "List the models with family, reference, parameters and multiply-accumulates, beside the paper's table.",

@@ -1,0 +1,102 @@
+"""One image with gaps: exact where it can be, honest where it was hidden, its members right jointly."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from shared import solid, standard_normal
+from solidfield.errors import SolidError
+from solidfield.experiments.bench.heaton import HeatonCell, block_coverage
+from solidfield.experiments.cell import Place
+from solidfield.prediction import image as images
+from solidfield.prediction.image import Image, fill_image, krige, learn, near_cells, scores
+from solidfield.prediction.maps import open_maps
+
+SHAPE = (48, 60)
+
+
+def an_image(freedom: float = np.inf) -> Image:
+    flat = np.zeros(SHAPE)
+    return Image(flat, flat + 1, (1.0, 8.0, 0.5, 2.0, 0.01), 0.0, freedom, 1.0, {})
+
+
+@pytest.fixture(scope="module")
+def cloudy():
+    """A field of known covariance behind clouds: (truth, the same with NaN)."""
+    truth = images._field(an_image(), SHAPE, np.random.default_rng(5)) + 0.05 * np.arange(60)
+    given = truth.copy()
+    for y, x in ((5, 5), (20, 30), (34, 8), (10, 44)):
+        given[y : y + 9, x : x + 11] = np.nan
+    return truth, given
+
+
+def test_kriging_by_all_readings_is_the_formula(cloudy):
+    truth, _ = cloudy
+    mask = np.zeros(SHAPE, bool)
+    mask[::16, ::16] = True  # all of them are on every lattice, and few enough to be heard by all
+    image, cell = an_image(), np.array([[5, 7], [40, 33]])
+    mean, variance, _ = krige(image, near_cells(mask, cell), np.where(mask, truth, 0.0))
+    site = torch.from_numpy(np.argwhere(mask)).double()
+    k = image.correlation(torch.cdist(site, site)) + 0.01 * torch.eye(len(site))
+    across = image.correlation(torch.cdist(site, torch.from_numpy(cell).double()))
+    weight = torch.linalg.solve(k, across)
+    np.testing.assert_allclose(mean, weight.T @ torch.from_numpy(truth[mask]), atol=1e-9)
+    np.testing.assert_allclose(variance, 1.51 - (weight * across).sum(0), atol=1e-9)
+
+
+def test_scores_of_a_normal_law_are_those_in_closed_form():
+    error = standard_normal(20_000, key="scores")
+    found = scores(error, lambda level: np.full_like(error, float(images.norm.ppf(level))))
+    assert found["crps"] == pytest.approx(1 / np.sqrt(np.pi), abs=0.01)  # E|X - X'| / 2
+    assert found["coverage"] == pytest.approx(0.95, abs=0.005)
+    assert found["interval_score"] == pytest.approx(2 * images.norm.pdf(1.96) / 0.025, rel=0.02)
+
+
+def test_an_image_is_filled_honestly_from_itself(cloudy, monkeypatch):
+    """Readings stay, hidden cells are held as often as said, and so are the means of blocks."""
+    truth, given = cloudy
+    monkeypatch.setattr(images, "HIDDEN", 120)
+    monkeypatch.setattr(images, "TRIES", 25)
+    image, centre, scale, members = fill_image(given, members=40)
+    gap = np.isnan(given)
+    np.testing.assert_allclose(members[:, ~gap], np.broadcast_to(given[~gap].astype(np.float32), (40, (~gap).sum())))
+    low, high = np.quantile(members[:, gap], (0.025, 0.975), axis=0)
+    assert np.mean((truth[gap] >= low) & (truth[gap] <= high)) > 0.88
+    assert 0.85 < image.honesty["coverage"] <= 1
+    z = (members[:, gap] - centre[gap]) / scale[gap]
+    wanted = image.stretch * images.student.std(image.freedom)
+    assert z.std() == pytest.approx(wanted, rel=0.05)
+    assert np.abs(truth - centre)[gap].mean() < 0.7 * np.abs(truth - np.nanmean(given))[gap].mean()
+
+
+def test_blocks_of_exact_members_hold_their_share():
+    """Truth and members from one law: the mean of a block lies in the members' interval as often as it should."""
+    draws = standard_normal(121, 150, 150, key="blocks")
+    held = block_coverage(draws[1:], draws[0], np.ones((150, 150), bool))
+    assert held == pytest.approx(0.95, abs=0.04)
+
+
+def test_the_verbs_fill_an_image_and_judge_it(cloudy, tmp_path, monkeypatch):
+    truth, given = cloudy
+    monkeypatch.setattr(images, "HIDDEN", 60)
+    monkeypatch.setattr(images, "TRIES", 10)
+    place = {"lat": 40 + 0.01 * np.arange(48), "lon": 5 + 0.01 * np.arange(60)}
+    both = xr.Dataset({"given": (("lat", "lon"), given), "truth": (("lat", "lon"), truth)}, place)
+    both.to_netcdf(tmp_path / "satellite.nc")
+    words = ("fit", tmp_path / "satellite.nc", "--variable", "given", "--members", 5, "--out", tmp_path / "filled.nc")
+    said = json.loads(solid(*words, "--json"))
+    assert said["filled"] == np.isnan(given).sum()
+    maps = open_maps(tmp_path / "filled.nc")
+    read = np.isfinite(given)
+    np.testing.assert_allclose(maps["given"].values[3, 0, 0][read], given[read], rtol=1e-6)
+    assert maps.attrs["coverage"] == said["coverage"]
+    result = HeatonCell(5).measure(Place(tmp_path, tmp_path))
+    assert result["cells"] == np.isnan(given).sum()
+    assert result["hidden_by_us"] == learn(given).honesty
+    with pytest.raises(SolidError, match="--variable"):
+        solid("fit", tmp_path / "satellite.nc", "--out", tmp_path / "other.nc")
