@@ -15,7 +15,7 @@ from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.prediction.predict import predict_examples
 from solidfield.report import evaluate_run
-from solidfield.report.ensembles import closed_forms, draw_maps, fit_rival
+from solidfield.report.ensembles import closed_forms, draw_maps, draw_targets, fit_rival
 from solidfield.report.maps import evaluate, write_scores
 from solidfield.report.page import page
 from solidfield.report.scoring import judge
@@ -170,7 +170,13 @@ def test_trees_are_fitted_once_and_a_forest_draws_what_was_read_in_training(date
     _, _, values = dated.readings_of("target", dated.split("train"))
     assert maps.shape == (7, 3, 1, 1, *dated.grid.shape)
     assert np.abs(maps.reshape(-1, 1) - values).min(1).max() < 1e-4 * np.abs(values).max()
-    assert np.isfinite(draw_maps(boosting, dated, some, members=7)).all()
+    targets = reading_targets(dated, some, np.zeros((1, *dated.grid.shape), bool))
+    judged = draw_targets(forest, dated, [targets], members=7).members[0]  # the cells that are judged, and no map
+    assert judged.shape == (7, len(targets.scene))
+    assert np.abs(judged.reshape(-1, 1) - values).min(1).max() < 1e-4 * np.abs(values).max()
+    mean = draw_targets(boosting, dated, [targets], members=200).members[0].mean(0)
+    whole = targets.take(draw_maps(boosting, dated, some, members=200)[:, :, 0])[1].mean(0)
+    np.testing.assert_allclose(mean, whole, rtol=0.1)
 
 
 def test_only_closed_forms_can_be_fitted_as_rivals(dated) -> None:

@@ -26,7 +26,7 @@ from .cell import Cell, Result
 
 DIGITS = 5  # significant ones of a stored number: a tenth of a thousandth, far below every error bar
 # What a result depends on, the oracles of the benchmarks included where they are installed.
-PACKAGES = ("solidfield", "torch", "numpy", "scipy", "diffusers", "scoringrules", "torch-cfd")
+PACKAGES = ("solidfield", "torch", "numpy", "scipy", "scikit-learn", "diffusers", "scoringrules", "torch-cfd")
 
 
 def provenance(command: str, seed: int) -> dict[str, Any]:

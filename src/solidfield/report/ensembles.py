@@ -22,7 +22,7 @@ from ..pairs.store import PairStore
 from ..prediction.ensemble import draw
 from ..training.record import RunRecord
 from .targets import Targets
-from .tree_maps import TreeMaps
+from .tree_maps import TreeMaps, at_targets
 from .trees import NAMES
 
 BUDGET = 2**28  # bytes of whole maps that are held at a time
@@ -143,6 +143,14 @@ def draw_targets(
     """Draw every scene of the first of the targets, keep what is judged, the probes and one whole picture."""
     model, examples, steps = contender.model, targets[0].examples, len(targets)
     N, K, shape = len(examples), members if model.stochastic else 1, (len(store.variables), *store.grid.shape)
+    if isinstance(model, TreeMaps):
+
+        def source_of(scene: int) -> Source:
+            one = examples[scene : scene + 1]
+            return query(one)[0] if query else store.batch(one).source
+
+        judged = at_targets(model, contender.scaling, source_of, targets[0], members, seed)
+        return Drawn([judged], np.empty((K, N, 0), np.float32), np.empty((K, *shape), np.float32))
     cells = np.empty(0, np.int64) if probes is None else probes
     kept = [np.empty((K, len(at.scene)), np.float32) for at in targets]
     series, scene = np.empty((K, N, len(cells)), np.float32), np.empty((K, *shape), np.float32)
