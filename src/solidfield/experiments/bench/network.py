@@ -75,6 +75,10 @@ class NetworkCell(Cell):
     def words(self) -> tuple[str, ...]:
         return (self.part, *(["past"] if self.past_only else []), f"{self.minutes:g}min", f"seed{self.seed}")
 
+    @property
+    def sheet(self) -> str:
+        return f"network-{self.part}"
+
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         if place.data is None:
             raise SolidError(f"the files of {self.part} are read from a folder that you name with --data")
