@@ -2,16 +2,16 @@
 
     python benchmarks/run.py place
 
-Readings of 40 sensors through two days; four times, and sensors hidden to say how far to trust the gains. The model is
-trained for a few steps only: what a placement costs does not depend on how good it is. Seconds of wall time, the best
-of two. A bar that is missed is an error.
+Readings of 40 sensors through two days, four times. The model is not trained: what a placement costs does not depend
+on how good it is. CPU seconds on one thread, without and with the sensors that are hidden to say how far to trust the
+gains. A bar that is missed is an error.
 """
 
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,12 @@ import pandas as pd
 import torch
 import xarray as xr
 
-from solidfield import fit
+from solidfield.grid import lengths
 from solidfield.keys import numpy_generator
+from solidfield.models.solid_set import SolidSet
+from solidfield.pairs.scaling import Scaling
+from solidfield.readings.axes import grid_of
+from solidfield.run import Run
 
 SIDE, SENSORS, HOURS, CANDIDATES, BAR = 64, 40, 48, 1000, 10.0
 
@@ -35,21 +39,25 @@ def readings() -> xr.DataArray:
     return xr.DataArray(values.reshape(HOURS, SIDE, SIDE), axes, name="pm")
 
 
+def run_of(frames: xr.DataArray) -> Run:
+    grid = grid_of(frames)
+    model = SolidSet(grid, 1, lengths(grid)[0], 24).eval()
+    data = {"plan": {"before": 18, "after": 0, "leads": [1]}, "step": 3600.0, "leads": [0, 1]}
+    never = torch.zeros(1, *grid.shape, dtype=torch.bool)
+    return Run(Path("run"), model, Scaling((30.0,), (5.0,)), grid, ("pm",), ("ug/m3",), never, False, {"data": data})
+
+
 def main() -> dict[str, Any]:
     torch.set_num_threads(1)
     frames = readings()
+    run = run_of(frames)
     cells = numpy_generator(1, "place").choice(SIDE * SIDE, CANDIDATES, replace=False)
     table = pd.DataFrame({"lat": frames["lat"].values[cells // SIDE], "lon": frames["lon"].values[cells % SIDE]})
-    with tempfile.TemporaryDirectory() as folder:
-        run = fit(frames, f"{folder}/run", model="solid-set", preset="smoke", transform="none")
-        found: dict[str, Any] = {"bar_s": BAR, "candidates": CANDIDATES, "cells": SIDE * SIDE}
-        for name, check in (("with_trust_s", True), ("choice_s", False)):
-            waited = []
-            for _ in range(2):
-                start = time.perf_counter()
-                run.place(frames, 5, candidates=table, check=check)
-                waited.append(time.perf_counter() - start)
-            found[name] = min(waited)
+    found: dict[str, Any] = {"bar_s": BAR, "candidates": CANDIDATES, "cells": SIDE * SIDE}
+    for name, check in (("choice_s", False), ("with_trust_s", True)):
+        start = time.process_time()
+        run.place(frames, 5, candidates=table, check=check)
+        found[name] = time.process_time() - start
     print({name: round(value, 2) for name, value in found.items()}, flush=True)
     if found["choice_s"] > BAR:
         sys.exit(f"error: {found['choice_s']:.1f} s miss the bar of {BAR:g} s")
