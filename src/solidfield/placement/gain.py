@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import owens_t
 
-AT_ONCE = 2**22  # numbers in memory when many candidates are weighed together
+AT_ONCE = 2**17  # numbers weighed together: they stay in the processor's cache
 SWEEPS = 5  # of exchanges: almost always one or two are enough
 STARTS, WORK = 12, 3e8  # first candidates that are tried, where so many numbers can be looked at; else the best alone
 LEAST = 1e-6  # of a variance: what rounding may leave
@@ -186,10 +186,9 @@ def _in_order(laws: Sequence[Law], chosen: Sequence[int]) -> list[Pick]:
     left, found = list(chosen), list[Pick]()
     for _ in chosen:
         now = _given(laws, [pick.candidate for pick in found])
-        gain = _gains(now, ())
-        best = max(left, key=lambda c: float(gain[c]))
-        left.remove(best)
-        found.append(Pick(best, float(gain[best]), mean_score(now) - float(gain[best])))
+        gain = np.mean([joint.gains([groups[c] for c in left]) for joint, groups in now], axis=0)
+        best = float(gain.max())
+        found.append(Pick(left.pop(int(gain.argmax())), best, mean_score(now) - best))
     return found
 
 

@@ -32,7 +32,7 @@ from ..prediction.predict import predict
 from ..prediction.sets import standard_record
 from ..questions.asking import Hiding, ask
 from ..questions.record import Record
-from ..theory.spacetime import CovarianceTable, SpaceTime
+from ..theory.spacetime import Covariance, CovarianceTable
 from ..training.record import RunRecord
 from .gain import Covariances, Joint
 
@@ -97,7 +97,9 @@ def set_law(
     frame, place, error = known_readings(record, tick, before, c)
     known = places(frame, place, shape)
     here, there = places(tick, cells, shape), places(tick + wanted.lead, wanted.cells, shape)
-    covariance = Between(prior, run.model.frames, c)
+    if run.model.look is None:
+        run.model.look = prior.lookup(run.model.frames)  # once for all laws
+    covariance = Between(run.model.look, prior.channels, c)
     nugget = float(prior.nugget[c])
     own, cross = covariance(here, here), covariance(here, there)
     left = np.full(len(there), float(prior.variance[c]))
@@ -117,9 +119,9 @@ def set_law(
 class Between:
     """Covariances of one variable between places and times, by table where there is one."""
 
-    def __init__(self, prior: SpaceTime, frames: int, variable: int = 0):
-        self.look = prior.lookup(frames)
-        self.link = None if prior.channels == 1 else torch.tensor(variable * (prior.channels + 1))
+    def __init__(self, look: Covariance, channels: int = 1, variable: int = 0):
+        self.look = look
+        self.link = None if channels == 1 else torch.tensor(variable * (channels + 1))
 
     @torch.no_grad()
     def __call__(self, here: Tensor, there: Tensor) -> np.ndarray:  # (n, 3), (m, 3) -> (n, m)

@@ -127,7 +127,7 @@ def joint_laws(pool: Pool, seed: int) -> dict[str, Joint]:
     """Of the sensors (the first, then the candidates) and the places of `valid`, each as often as it was read."""
     record, model, scaling = _fitted(pool, seed)
     grid, nugget = record.grid, float(model.prior.nugget[0])
-    between = Between(model.prior, 0)
+    between = Between(model.prior.lookup(0))
     sensors = np.concatenate([_cells(pool.init, grid)[:1], _cells_at(pool.places, grid)])
     valid = _cells(pool.valid, grid)
     targets, count = np.unique(valid, return_counts=True)
