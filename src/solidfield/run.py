@@ -35,7 +35,15 @@ from .training.record import RunRecord
 if TYPE_CHECKING:
     from .report import Findings
 
-SET_OPTIONS = ("members", "seed", "quantiles", "keep_members", "max_memory", "progress")  # of drawing, for sets
+SET_OPTIONS = (
+    "members",
+    "seed",
+    "quantiles",
+    "keep_members",
+    "max_memory",
+    "progress",
+    "as_read",
+)  # of drawing, for sets
 
 
 def load(folder: str | Path) -> Run:
@@ -169,7 +177,8 @@ class Run(RunRecord):
         past_only : bool
             A run of `solid-set` also knows what came later, unless this is set; others never do. Default: False.
         **options
-            Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress.
+            Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress; and `as_read`, of a run of
+            `solid-set` with offsets: what a sensor would read, its offset included, instead of the field.
 
         Returns
         -------
@@ -259,6 +268,10 @@ class Run(RunRecord):
         if not isinstance(self.model, SolidSet):
             raise SolidError(f"{self.model.name} cannot {verb}; train a run with model 'solid-set' for that")
 
+    def _no_sensors(self, options: dict[str, Any]) -> None:
+        if options.pop("as_read", False):
+            self._only_sets("tell a sensor's reading from the field")
+
     def assimilate(
         self,
         frames: FramesLike,
@@ -310,6 +323,7 @@ class Run(RunRecord):
             leads = list(range(1, walk + 1))
             maps = set_maps(self, given, rows, times, leads, until=last, notes=notes, **kept)
             return self._with_read(maps, self._read_on_the_way(given, first, walk))
+        self._no_sensors(options)
         source, later = query(self, given, rows, 1, walk, dynamic, assimilate=True)
         drawing = {"members": members, "seed": seed, "notes": notes, **options}
         maps = predict(self, source, times[rows], steps=walk, later=later, **drawing)
@@ -442,5 +456,6 @@ class Run(RunRecord):
             kept = self._drawing(options, dynamic)
             leads = [0] if lead == 0 else list(range(1, steps + 1))
             return set_maps(self, given, rows, times, leads, past_only=past_only, notes=notes, **kept)
+        self._no_sensors(options)
         source, later = query(self, given, rows, lead, steps, dynamic)
         return predict(self, source, times[rows], steps=steps, later=later, notes=notes, **options)

@@ -39,6 +39,9 @@ def predict(
     past_only: Annotated[
         bool, typer.Option("--past-only", help="solid-set: maps at lead 0 without what came later.")
     ] = False,
+    as_read: Annotated[
+        bool, typer.Option("--as-read", help="solid-set with offsets: what a sensor would read, not the field.")
+    ] = False,
     mean_over: Annotated[str | None, typer.Option(help="Of the mean of so long, such as 24h, up to each lead.")] = None,
     max_over: Annotated[str | None, typer.Option(help="Of the maximum of so long up to each lead.")] = None,
     lasting: Annotated[str | None, typer.Option("--for", help="With --above: for so long in a row.")] = None,
@@ -145,7 +148,7 @@ def predict(
         zone = timezone or opened.zone
         times = [instant(text, zone) for text in at or ()]
         with show.progress("predicting", f"{len(times) or 1} scenes x {config.members} members", json) as update:
-            drawing |= {"progress": update, "dynamic": open_fields(dynamic)}
+            drawing |= {"progress": update, "dynamic": open_fields(dynamic)} | ({"as_read": True} if as_read else {})
             if assimilate:
                 start = instant(since, zone) if since else BACK
                 end = times[0] if times else "last"

@@ -70,13 +70,14 @@ def print_ranking(found: Quality, most: int = 10) -> None:
         f"(chance of any false alarm {100 * found.level:g} %)",
     )
     bias = "bias" if found.transform == "none" else "bias [%]"
-    header = ("sensor (y, x)", "readings", bias, "spread ratio", "outside 99 %", "p", "verdict")
+    header = ("sensor (y, x)", "readings", bias, "offset, shrunk", "spread ratio", "outside 99 %", "p", "verdict")
     scale = 1.0 if found.transform == "none" else 100.0
     rows = [
         (
             f"{row.y:g}, {row.x:g}",
             f"{row.readings:,}",
             f"{scale * row.bias:+.3g}",
+            f"{scale * row.offset:+.3g} ± {scale * row.offset_std:.2g}",
             f"{row.spread:.2f}",
             f"{100 * row.outside:.1f} %",
             f"{row.p:.2g}",

@@ -5,6 +5,8 @@
     x    = m + s Q(z; f)                                           a law (`theory/laws.py`), learned at observed targets
 
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
+What the network learned at a few places is in part what is special about each of them, and would make a map of it
+rough: f is averaged over a few places around the target (AROUND), where no reading of its own is known.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
 gaps by their length, forecasts by their lead, unread places at sensors that training never asked about.
@@ -44,6 +46,7 @@ FULL = 0.999  # of a tail: beyond, nothing is told apart
 FLAT = 0.05  # standard deviations: the shortest tail
 TAIL = 0.99  # the quantile of the readings where their tail begins
 LIKELIHOOD = 0.1  # its weight beside the CRPS
+AROUND = ((2, 0), (-2, 0), (0, 2), (0, -2))  # rows and columns to the places whose features a target takes in, too
 FEW = 64  # places that a network could learn by heart
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
 TRANSFORMS = ("none", "log", "sqrt")
@@ -68,12 +71,13 @@ class SolidSet(nn.Module):
         nearest: int = NEAREST,
         features: int = 48,
         layers: int = 2,
+        offsets: bool = False,  # does every sensor have an offset of its own, which maps leave out?
         law: str = "mixture",
         law_options: dict[str, Any] | None = None,
     ):
         super().__init__()
         self.grid, self.frames, self.nearest = grid, frames, nearest
-        self.prior = SpaceTime(grid, lengths, channels=channels, globe=True).requires_grad_(False)
+        self.prior = SpaceTime(grid, lengths, channels=channels, globe=True, offsets=offsets).requires_grad_(False)
         self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
         self.static: Tensor
         self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static), channels=channels)
@@ -144,18 +148,43 @@ class SolidSet(nn.Module):
         self.prior.fit(batch, self.frames, steps)
         self.look = None
 
-    def laws(self, questions: Questions, practice: torch.Generator | None = None) -> tuple[Tensor, Laws, Known]:
-        """Features (B, F) of the targets, and the Gaussian laws in whose units their own are; in practice blurred."""
+    def kriged(self, questions: Questions, as_read: bool = True) -> tuple[Known, Laws]:
+        """The nearest readings and the prior's law, of what a sensor reads there or of the field without its offset."""
         if self.look is None:
             self.look = self.prior.lookup(self.frames)
         known = self._nearest(self.look, questions)
-        law = krige(self.prior, known, self.look)
+        return known, krige(self.prior, known, self.look, as_read)
+
+    def laws(
+        self, questions: Questions, practice: torch.Generator | None = None, as_read: bool = True
+    ) -> tuple[Tensor, Laws, Known]:
+        """Features (B, F) of the targets, and the Gaussian laws in whose units their own are; in practice blurred."""
+        known, law = self.kriged(questions, as_read)
         variance = self.prior.variance[questions.asked_channel]
         at, there = self._static(questions, known)
         unread = ~(questions.known & questions.own).any(1)
         blur = None if practice is None else Blur(unread, practice, float(self.blurred))
         features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there, blur)
         return features, law, known
+
+    def evened(self, questions: Questions, as_read: bool) -> tuple[Tensor, Laws]:
+        """Features averaged over places around each target, unless the record of its own sensor is known and counts."""
+        features, law, _ = self.laws(questions, as_read=as_read)
+        rows = ~(questions.known & questions.own).any(1)
+        if self.prior.apart is not None and not as_read:
+            rows = torch.ones_like(rows)
+        if not bool(rows.any()):
+            return features, law
+        some = questions.where(rows)
+        total, (height, width) = features[rows], self.grid.shape
+        for step in AROUND:
+            place = some.asked_cell // width + step[0], some.asked_cell % width + step[1]
+            row, column = (
+                at % count if wraps else at.clamp(0, count - 1)
+                for at, count, wraps in zip(place, (height, width), self.grid.periodic, strict=True)
+            )
+            total = total + self.laws(replace(some, asked_cell=row * width + column), as_read=as_read)[0]
+        return features.index_copy(0, rows.nonzero()[:, 0], total / (1 + len(AROUND))), law
 
     def _nearest(self, look: Covariance, questions: Questions) -> Known:
         return nearest_readings(look, questions, self.grid.shape, self.nearest, self.grid.periodic)
@@ -183,9 +212,11 @@ class SolidSet(nn.Module):
         return law.std * self.law.crps(features, target, lesson.questions.asked_channel, lesson.errors / law.std)
 
     @torch.no_grad()
-    def quantiles(self, questions: Questions, latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
+    def quantiles(
+        self, questions: Questions, latents: Tensor, as_read: bool = True
+    ) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
         """Values at latents z: normal quantiles for levels, correlated draws for members."""
-        features, law, _ = self.laws(questions)
+        features, law = self.evened(questions, as_read)
         z = torch.atleast_2d(latents)
         z = stretched(z.expand(len(z), len(questions)), self.stretch[questions.asked_channel, self.kind(questions)])
         every = z[..., None].expand(*z.shape, self.prior.channels)
@@ -201,7 +232,7 @@ class SolidSet(nn.Module):
 
         With `errors`, (B,) standard deviations: of readings with these errors.
         """
-        _, law, _ = self.laws(questions)
+        _, law = self.kriged(questions)
         if errors is not None:
             law = replace(law, std=torch.hypot(law.std, errors))
         z = torch.atleast_2d(latents)
@@ -213,7 +244,7 @@ class SolidSet(nn.Module):
     @torch.no_grad()
     def latent(self, lesson: Lesson) -> tuple[Tensor, Tensor]:  # (B,), (B,)
         """z of what was read, with its error, under its law, before any stretch; and under the prior alone."""
-        features, law, _ = self.laws(lesson.questions)
+        features, law = self.evened(lesson.questions, as_read=True)
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
         return self.law.latent(features, z, channel, error), z / torch.hypot(torch.ones(()), error)

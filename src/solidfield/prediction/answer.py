@@ -64,6 +64,7 @@ def answer(
     members: int,
     seed: int,
     number: int = 0,  # of the scene: scenes have their own noise
+    as_read: bool = False,  # what a sensor would read, its offset included? Else the field
 ) -> np.ndarray:  # (K, N) standardised
     """Draw members of a scene."""
     z = _latents(model, record, scene, MemberNoise(seed, [number], range((members + 1) // 2)))
@@ -83,8 +84,8 @@ def answer(
             "test",
             torch.Generator(),
         )
-        values = model.quantiles(questions, z[:, rows])
-        parts.append(_updated(model, questions, values, reading[rows], error[rows]))
+        values = model.quantiles(questions, z[:, rows], as_read)
+        parts.append(_updated(model, questions, values, reading[rows], error[rows], as_read))
     return torch.cat(parts, 1).numpy()
 
 
@@ -119,19 +120,27 @@ def _updated(
     values: Tensor,  # (K, B) members of the laws given all other readings
     reading: Tensor,  # (B,) NaN where nothing was read
     error: Tensor,  # (B,)
+    as_read: bool,
 ) -> Tensor:  # (K, B)
     """Members given also what was read at their own place and time."""
-    read = ~reading.isnan()
-    exact = read & (error == 0)
+    read, differs = ~reading.isnan(), model.prior.apart is not None and not as_read
+    exact = read & (error == 0) & (not differs)
     values = torch.where(exact, reading, values)
     rows = (read & ~exact).nonzero()[:, 0]
     if not len(rows):
         return values
     nodes, weight = (torch.from_numpy(part).float() for part in np.polynomial.hermite_e.hermegauss(NODES))
-    some = Questions(**{name: tensor[rows] for name, tensor in vars(questions).items()})
-    there, weight = model.quantiles(some, nodes[:, None]), weight[:, None] / weight.sum()
+    some = questions.where(rows)
+    there, weight = model.quantiles(some, nodes[:, None], as_read), weight[:, None] / weight.sum()
     mean = (weight * there).sum(0)
     own, other = (weight * (there - mean).square()).sum(0).clamp_min(1e-12), error[rows].square()
-    share = own / (own + other)  # of the reading
-    moved = mean + share * (reading[rows] - mean) + (1 - share).sqrt() * (values[:, rows] - mean)
+    shift, common, wider = torch.zeros(()), torch.ones(()), torch.ones(())
+    if differs:  # the reading is of the field and of an offset, of which the sensor's other readings tell
+        (_, field), (_, read_there) = model.kriged(some, False), model.kriged(some, True)
+        shift, variance = read_there.mean - field.mean, field.std.square()
+        common = 1 + (field.weight * (field.covariance - read_there.covariance)).sum(1) / variance
+        wider = read_there.std.square() / variance
+    gain = common * own / (wider * own + other)
+    moved = mean + gain * (reading[rows] - mean - shift)
+    moved = moved + (1 - gain * common).clamp_min(0).sqrt() * (values[:, rows] - mean)
     return values.index_copy(1, rows, moved)

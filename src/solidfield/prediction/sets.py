@@ -47,6 +47,7 @@ def set_maps(
     members: int = 100,
     seed: int = 0,
     past_only: bool = False,
+    as_read: bool = False,  # what a sensor would read, its offset included? Else the field
     until: int | None = None,  # row of the last frame that may be known on the way; None: each frame itself
     quantiles: Sequence[float] = QUANTILES,
     keep_members: bool = True,
@@ -71,7 +72,7 @@ def set_maps(
             _check_lead(run, int(tick[row]) + max(leads) - last)
             scene = Scene.course(int(tick[row]), leads, inside, plan["before"], last)
         drawn = np.full((members, 1, len(leads), int(np.prod(size))), np.nan, np.float32)
-        values = answer(run.model, record, scene, members, seed, int(tick[row]))
+        values = answer(run.model, record, scene, members, seed, int(tick[row]), as_read)
         drawn[:, 0, :, inside] = values.reshape(members, len(leads), -1).transpose(2, 0, 1)
         physical = run.scaling.restore(torch.from_numpy(drawn.reshape(*drawn.shape[:3], *size))).numpy()
         found.append(summarise(physical, quantiles, keep_members))
@@ -118,7 +119,7 @@ def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_on
     for number, block in enumerate(np.unique(frame // TOGETHER)):
         mine = np.flatnonzero(frame // TOGETHER == block)
         scene = Scene.filling(frame[mine], cell[mine], plan["before"], 0 if past_only else plan["after"])
-        drawn[:, mine] = answer(run.model, record, scene, members, seed, number)
+        drawn[:, mine] = answer(run.model, record, scene, members, seed, number, as_read=True)
     channel = torch.from_numpy(cell // run.grid.cells)
     values = run.scaling.physical_of(torch.from_numpy(drawn), channel).numpy()
     low, median, high = np.quantile(values, (0.05, 0.5, 0.95), axis=0) if len(frame) else np.empty((3, 0))

@@ -28,6 +28,7 @@ from ..prediction.ensemble import draw
 from ..readings.intake import Readings, read_frames
 from ..training.record import RunRecord
 from .leave_out import Laws, Panel, fit_covariance, hidden_laws
+from .offsets import shrunk_offsets
 from .suspects import BOUND, judge, verdict
 
 FRAMES = 400  # that are judged at most, spread evenly: a month of hours twice over, seconds of work
@@ -258,7 +259,9 @@ def _ranked(given: Frames, panel: Panel, mean: np.ndarray, z: np.ndarray, transf
     """One row for each sensor, the least likely to be sound first."""
     found = judge(z, level)
     gap = np.nanmedian(panel.value - mean, 0)  # (S,) in the space of the panel
+    offset, unsure = shrunk_offsets(panel.value - mean)
     if transform == "log":
+        offset, unsure = np.expm1(offset), np.exp(offset) * unsure
         shift, words = np.expm1(gap), [f"{100 * abs(np.expm1(g)):.0f} %" for g in gap]
     else:
         shift, words = gap, [f"{abs(g):.3g} {given.units[0]}".strip() for g in gap]
@@ -271,6 +274,8 @@ def _ranked(given: Frames, panel: Panel, mean: np.ndarray, z: np.ndarray, transf
             "readings": np.isfinite(z).sum(0),
             "bias": shift,  # in units, or as a share where the logarithm was taken
             "bias_z": found.bias,
+            "offset": offset,  # the bias, shrunk by how sure it is, and its standard deviation; in the same units
+            "offset_std": unsure,
             "spread": found.spread,
             "outside": found.outside,
             "p": found.p,

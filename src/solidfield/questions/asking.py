@@ -71,6 +71,9 @@ class Questions:
         """Readings of the variable and the cell that are asked for."""
         return (self.cell == self.asked_cell[:, None]) & (self.channel == self.asked_channel[:, None])
 
+    def where(self, rows: Tensor) -> Questions:  # (B,) bool, or positions
+        return Questions(**{name: tensor[rows] for name, tensor in vars(self).items()})
+
     def to(self, device: torch.device | str) -> Questions:
         return Questions(**{name: tensor.to(device) for name, tensor in vars(self).items()})
 

@@ -74,7 +74,7 @@ def _at_lead(
         cells = exam.record.cells[judged]
         asked = np.concatenate([cells, probes])
         scene = scene_of(known, int(frame) - begin, lead, asked)
-        standard = answer(run.model, known, scene, members, exam.seed, int(frame))
+        standard = answer(run.model, known, scene, members, exam.seed, int(frame), as_read=True)
         errors = exam.standard.own_errors[judged]  # what judges is a reading: the field, and its error
         if errors.any():
             noise = numpy_generator(exam.seed, "errors", lead, int(frame)).standard_normal((members, len(cells)))

@@ -20,6 +20,11 @@ The law of a value given the k readings that the covariance finds nearest is Gau
 
     w = K^-1 c,   m = w . y,   s^2 = C(0) + nugget - w . c,
 
+where K may hold, besides, a variance o for every two readings of one sensor: its offset, constant within a question's
+window and unlike that of any other (`offsets`; a random effect, so estimates of it are shrunk). The law of what a
+sensor reads has it, too: o in C(0), and in c for its own readings. The law of the field has neither, so a map leaves
+offsets out,
+
 and the parameters maximise the likelihood of observed targets under just these laws, given what their questions know
 (a composite likelihood; Vecchia 1988, Stein, Chi and Welty 2004): what is fitted is what is used.
 """
@@ -89,6 +94,7 @@ class SpaceTime(nn.Module):
         lengths: tuple[float, float],  # size of a cell along (y, x)
         components: int = 6,
         channels: int = 1,
+        offsets: bool = False,
         globe: bool = False,  # are distances those of the globe, where that matters? Then `lengths` are in km
     ):
         super().__init__()
@@ -103,6 +109,7 @@ class SpaceTime(nn.Module):
         self.drift = nn.Parameter(torch.zeros(components, 2))  # cells a frame
         self.level = nn.Parameter(torch.full((channels,), -3.0))
         self.noise = nn.Parameter(torch.full((channels,), -4.5))
+        self.apart = nn.Parameter(torch.full((channels,), -4.0)) if offsets else None
         self.tie = nn.Parameter(
             torch.eye(channels).repeat(components + 1, 1, 1)
         )  # rows of a root of each r_j, level last
@@ -110,6 +117,11 @@ class SpaceTime(nn.Module):
     @property
     def nugget(self) -> Tensor:  # (C,)
         return self.noise.exp() + 1e-5
+
+    @property
+    def offset(self) -> Tensor:  # (C,)
+        """The variance of sensors' offsets."""
+        return torch.zeros(self.channels) if self.apart is None else self.apart.exp()
 
     @property
     def variance(self) -> Tensor:  # (C,)
@@ -252,8 +264,8 @@ def pairwise(channel: Tensor | None, channels: int) -> Tensor | None:  # (B, k) 
     return None if channel is None else linked(channel[:, :, None], channel[:, None, :], channels)
 
 
-def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
-    """The Gaussian law of each target given its nearest readings."""
+def krige(model: SpaceTime, known: Known, covariance: Covariance, as_read: bool = True) -> Laws:
+    """The Gaussian law of each target given its nearest readings: as a sensor reads it, or of the field."""
     valid = known.valid
     both = valid[:, :, None] & valid[:, None, :]
     k = covariance.between(known.offset, known.channel, known.row) * both
@@ -264,9 +276,25 @@ def krige(model: SpaceTime, known: Known, covariance: Covariance) -> Laws:
     else:
         noise = nugget
     extra = torch.where(valid, noise + known.errors, 1.0)  # padding: unit rows without effect
-    factor = root_of(k + torch.diag_embed(extra))
     c = covariance(known.offset, link, None if known.row is None else known.row[:, None]) * valid
+    if model.apart is not None:
+        among, toward, own = _offsets(model.offset, known)
+        k = k + among
+        c, variance = (c + toward, variance + own) if as_read else (c, variance)
+    factor = root_of(k + torch.diag_embed(extra))
     weight = torch.cholesky_solve(c[..., None], factor)[..., 0]
     mean = (weight * known.values).sum(1)
     left = variance + nugget - (weight * c).sum(1)
     return Laws(mean, left.clamp_min(1e-6).sqrt(), weight, c)
+
+
+def _offsets(variance: Tensor, known: Known) -> tuple[Tensor, Tensor, Tensor]:  # (C,) -> (B, k, k), (B, k), (B,)
+    """What sensors' offsets add to the covariances of readings, with what is read at the target, and to that itself."""
+    place, nothing = known.offset[..., 1:], torch.zeros_like(known.offset[..., 0])
+    mine = nothing if known.channel is None else known.channel
+    asked = nothing[:, 0] if known.asked is None else known.asked
+    one = (place[:, :, None] == place[:, None]).all(-1) & (mine[:, :, None] == mine[:, None])
+    both = known.valid[:, :, None] & known.valid[:, None]
+    here = (place == 0).all(-1) & (mine == asked[:, None]) & known.valid
+    own = variance[asked]
+    return variance[mine][:, :, None] * (one & both), own[:, None] * here, own

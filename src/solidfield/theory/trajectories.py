@@ -49,6 +49,7 @@ def joint_latents(
     white = noise((len(asked),))[:, 0]  # (K, N)
     coarse, *between = _levels(asked)
     places, first = torch.cat([known, asked]), len(known)  # readings stand first, at zero
+    errors = errors + model.offset[known[:, 3]]  # an offset is an error, too
     extra = torch.cat([errors + model.nugget[known[:, 3]], torch.zeros(len(asked))])
     draw, scale = white.new_zeros(len(white), len(places)), torch.empty(len(asked))
     draw[:, first + coarse], scale[coarse] = _dense(model, asked[coarse], known, errors, white[:, coarse])

@@ -16,7 +16,7 @@ from ..errors import SolidError
 from ..keys import torch_generator
 from ..models.solid_set import SolidSet
 from ..pairs.scaling import Scaling
-from ..questions.asking import Lesson, Questions
+from ..questions.asking import Lesson
 from ..questions.drawing import Plan, draw
 from ..questions.record import Record
 from ..theory.spacetime import STEPS
@@ -157,5 +157,4 @@ class QuestionTask(Task):
 
 
 def _where(lesson: Lesson, rows: Tensor) -> Lesson:  # (B,) bool
-    questions = Questions(**{name: tensor[rows] for name, tensor in vars(lesson.questions).items()})
-    return Lesson(questions, lesson.values[rows], lesson.errors[rows])
+    return Lesson(lesson.questions.where(rows), lesson.values[rows], lesson.errors[rows])

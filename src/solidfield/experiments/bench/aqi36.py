@@ -103,7 +103,7 @@ def judged(
     for number_, scene in enumerate(np.unique(day)):
         mine = np.flatnonzero(day == scene)
         asks = Scene.filling(frame[mine], data.cells[station[mine]], PLAN.before, PLAN.after)
-        drawn[:, mine] = answer(model, record, asks, members, seed, number_)
+        drawn[:, mine] = answer(model, record, asks, members, seed, number_, as_read=True)
     seconds = time.process_time() - begin
     own = physical(scaling, drawn)
     prior = physical(scaling, kriged(model, record, frame, data.cells[station]))
