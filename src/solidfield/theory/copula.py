@@ -103,6 +103,7 @@ class Copula(nn.Module, ABC):
         scales = [s for s in SCALES if s <= max(grid.shape) / 4]
         self.grid, self.channels, self.scales = grid, channels, len(scales)
         self.torus = Torus(cut(grid, CROP), scales)  # of a large grid, that of a crop
+        _ = self.torus.table  # made here, so that no draw pays for it
         self.register_buffer("mixing", torch.eye(channels))  # L, rows of unit length
         self.mixing: Tensor
 
