@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,7 +49,15 @@ def launch(config: TrainConfig) -> Fabric:
         reason = str(error).splitlines()[0]
         raise SolidError(f"train.devices = {devices}, precision {config.precision}: {reason}") from None
     fabric.launch()
+    if fabric.world_size > 1:
+        atexit.register(_leave)
     return fabric
+
+
+def _leave() -> None:
+    """Leave the group of processes in order: a connection that is cut at exit can abort the others."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def by_first(fabric: Fabric, work: Callable[..., T], *arguments: Any) -> T:
