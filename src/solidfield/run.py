@@ -8,7 +8,6 @@ call these methods.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +18,12 @@ import xarray as xr
 
 from .engine import Progress
 from .errors import SolidError
-from .grid import flags, lengths
+from .grid import flags
 from .models.solid_set import SolidSet
 from .pairs.frames import Frames
 from .pairs.store import PairStore, open_pairs
 from .placement.place import place as place_sensors
-from .prediction.card import card, picture
+from .prediction.card import run_card
 from .prediction.context import FramesLike, Times, choose_rows, frames_for, query, read_new, stretch
 from .prediction.ensemble import DRAWN, check_memory
 from .prediction.predict import predict
@@ -35,15 +34,8 @@ from .training.record import RunRecord
 if TYPE_CHECKING:
     from .report import Findings
 
-SET_OPTIONS = (
-    "members",
-    "seed",
-    "quantiles",
-    "keep_members",
-    "max_memory",
-    "progress",
-    "as_read",
-)  # of drawing, for sets
+# Options of drawing that a model of sets has a use for.
+SET_OPTIONS = ("members", "seed", "quantiles", "keep_members", "max_memory", "progress", "as_read")
 
 
 def load(folder: str | Path) -> Run:
@@ -121,29 +113,7 @@ class Run(RunRecord):
         cells = " x ".join(map(str, self.grid.shape))
         return f"Run({str(self.path)!r}: {self.model.label()}, {', '.join(self.variables)} on {cells} cells)"
 
-    def _repr_html_(self) -> str:
-        """What the run is, where it was taught, and the verdict of its report where there is one."""
-        (dy, dx), unit = lengths(self.grid)
-        name, taught = self.variables[0], ~self.never_supervised.any(0).numpy() & self.grid.inside
-        history, step = self.info.get("history", {}), self.step / 3600
-        lines = {
-            "folder": str(self.path),
-            "predicts": ", ".join(f"{v} [{u}]" if u else v for v, u in zip(self.variables, self.units, strict=True)),
-            "cells": f"{' x '.join(map(str, self.grid.shape))} of {dy:.3g} x {dx:.3g} {unit}",
-            "step": f"{step:g} h" if self.clock else f"{self.step:g}",
-            "leads": ", ".join(f"{lead:g}" for lead in self.info["data"]["leads"]),
-            "taught": f"{int(taught.sum()):,} of {int(self.grid.inside.sum()):,} cells",
-        }
-        if "crps" in history:
-            lines["validation"] = f"CRPS {history['crps']:.3g} in standard deviations, after {history['steps']:,} steps"
-        report = self.path.with_name(f"{self.path.name}-report") / "scores.json"
-        if report.is_file():
-            found = json.loads(report.read_text()).get("verdict", {})
-            lines |= {"verdict": str(found.get("headline", "")), "the map": str(found.get("map", ""))}
-        where = np.where(self.grid.inside, taught.astype(float), np.nan)
-        drawn = picture(where, self.grid.y, self.grid.x, f"cells that readings of {name} taught: 1")
-        return card(f"Run of {self.model.label()}", lines, [drawn])
-
+    _repr_html_ = run_card
     read = read_new
     place = place_sensors
 
@@ -418,23 +388,21 @@ class Run(RunRecord):
                 if value:
                     raise SolidError(f"'{name}' does nothing for a run of '{SolidSet.name}'; leave it out")
             leads = range(steps + 1) if steps > 1 else None
-            found = report.evaluate_questions(
+            findings = report.evaluate_questions(
                 self, members=members, scenes=scenes, leads=leads, seed=seed, past_only=past_only, progress=progress
             )
-            if out is not None:
-                report.write_report(found, out, command, above)
-            return found
-        findings = report.evaluate_run(
-            self,
-            open_pairs(pairs) if isinstance(pairs, str | Path) else pairs,
-            rivals=report.RIVALS if rivals is None else tuple(rivals),
-            runs=runs,
-            members=members,
-            scenes=scenes,
-            steps=steps,
-            seed=seed,
-            progress=progress,
-        )
+        else:
+            findings = report.evaluate_run(
+                self,
+                open_pairs(pairs) if isinstance(pairs, str | Path) else pairs,
+                rivals=report.RIVALS if rivals is None else tuple(rivals),
+                runs=runs,
+                members=members,
+                scenes=scenes,
+                steps=steps,
+                seed=seed,
+                progress=progress,
+            )
         if out is not None:
             report.write_report(findings, out, command, above)
         return findings

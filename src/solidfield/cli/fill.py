@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,15 +37,14 @@ def fill(
     if maps is not None and maps.suffix not in (".nc", ".zarr"):
         raise SolidError(f"cannot write maps to {maps}: end the name in .nc (NetCDF) or .zarr")
     opened = load(run)
-    frames = opened.read(
-        inputs,
-        say=lambda words: show.line("", words, json),
-        columns=reading.parse_columns(columns),
-        timezone=timezone,
-        dates=date_format,
-        drop_above=drop_above,
-        errors=errors,
-    )
+    how: dict[str, Any] = {
+        "columns": columns,
+        "timezone": timezone,
+        "dates": date_format,
+        "drop_above": drop_above,
+        "errors": errors,
+    }
+    frames = reading.read_new(opened, inputs, json, **how)
     filled = opened.fill(frames, members, seed, past_only, keep_members)
     replace(out, filled.to_csv(index=False).encode())
     if maps is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as text
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -44,6 +44,7 @@ def place(
     timezone: reading.TimezoneOption = None,
     date_format: reading.DatesOption = None,
     drop_above: reading.DropAboveOption = None,
+    errors: reading.ErrorsOption = None,
     seed: Annotated[int, typer.Option(help="Same seed, same members, where there is no closed form.")] = 0,
     json: show.JsonOption = False,
 ) -> None:
@@ -51,14 +52,14 @@ def place(
     if out is not None:
         refuse_existing(out, "choose another folder")
     opened = load(run)
-    frames = opened.read(
-        inputs,
-        say=lambda words: show.line("", words, json),
-        columns=reading.parse_columns(columns),
-        timezone=timezone,
-        dates=date_format,
-        drop_above=drop_above,
-    )
+    how: dict[str, Any] = {
+        "columns": columns,
+        "timezone": timezone,
+        "dates": date_format,
+        "drop_above": drop_above,
+        "errors": errors,
+    }
+    frames = reading.read_new(opened, inputs, json, **how)
     found = opened.place(
         frames,
         add,

@@ -135,16 +135,13 @@ def predict(
             drawing |= {"progress": update, "steps": config.steps, "rollout": rollout}
             maps = predict_examples(opened, store, scene_list, recalibrate, **drawing)
     else:
-        frames = opened.read(
-            inputs,
-            say=lambda words: show.line("reading", words, json),
-            columns=reading.parse_columns(columns),
-            timezone=timezone,
-            dates=date_format,
-            units=units,
-            drop_above=drop_above,
-            errors=errors,
-        )
+        told: dict[str, Any] = {
+            "columns": columns,
+            "timezone": timezone,
+            "dates": date_format,
+            "drop_above": drop_above,
+        }
+        frames = reading.read_new(opened, inputs, json, "reading", units=units, errors=errors, **told)
         zone = timezone or opened.zone
         times = [instant(text, zone) for text in at or ()]
         with show.progress("predicting", f"{len(times) or 1} scenes x {config.members} members", json) as update:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from ..errors import SolidError
+from . import show
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ..run import Run
 
 T = TypeVar("T")
 
@@ -46,6 +53,20 @@ def parse_columns(text: str | None) -> dict[str, str] | None:
     if not all(sign and name for _, sign, name in pairs):
         raise SolidError(f"cannot read --columns '{text}'; write ROLE=NAME,ROLE=NAME such as time=when,y=lat,x=lon")
     return {role.strip(): name.strip() for role, _, name in pairs}
+
+
+def read_new(
+    run: Run,
+    inputs: list[Path],
+    json: bool,
+    label: str = "",  # of what is said on the way
+    *,
+    columns: Any,  # as the options of this file give it
+    **options: Any,
+) -> xr.Dataset:
+    """New readings, read as the run's own were unless an option says otherwise."""
+    say = functools.partial(show.line, label, quiet=json)
+    return run.read(inputs, say=say, columns=parse_columns(columns), **options)
 
 
 def renamed(old: str, value: T | None, new: str, other: T | None) -> T | None:

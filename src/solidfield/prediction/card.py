@@ -7,6 +7,7 @@ its edges, the sensors and a colour bar. Text from the data is escaped.
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..grid import lengths
 from ..keys import evenly
 from ..readings.axes import axes_of
+from ..training.record import RunRecord
 
 MOST, COLOURS, CLEAR = 96, 64, 255  # points along an axis, colours, and the one that is none
 WIDE = 210.0  # of a map, in points of the SVG
@@ -33,6 +36,30 @@ def card(title: str, lines: Mapping[str, str], pictures: Sequence[str] = ()) -> 
         f'<div style="{STYLE}"><strong>{escape(title)}</strong><table>{rows}</table>'
         f'<div style="display:flex;flex-wrap:wrap;gap:16px">{"".join(pictures)}</div></div>'
     )
+
+
+def run_card(run: RunRecord) -> str:
+    """What the run is, where it was taught, and the verdict of its report where there is one."""
+    (dy, dx), unit = lengths(run.grid)
+    name, taught = run.variables[0], ~run.never_supervised.any(0).numpy() & run.grid.inside
+    history, step = run.info.get("history", {}), run.step / 3600
+    lines = {
+        "folder": str(run.path),
+        "predicts": ", ".join(f"{v} [{u}]" if u else v for v, u in zip(run.variables, run.units, strict=True)),
+        "cells": f"{' x '.join(map(str, run.grid.shape))} of {dy:.3g} x {dx:.3g} {unit}",
+        "step": f"{step:g} h" if run.clock else f"{run.step:g}",
+        "leads": ", ".join(f"{lead:g}" for lead in run.info["data"]["leads"]),
+        "taught": f"{int(taught.sum()):,} of {int(run.grid.inside.sum()):,} cells",
+    }
+    if "crps" in history:
+        lines["validation"] = f"CRPS {history['crps']:.3g} in standard deviations, after {history['steps']:,} steps"
+    report = run.path.with_name(f"{run.path.name}-report") / "scores.json"
+    if report.is_file():
+        found = json.loads(report.read_text()).get("verdict", {})
+        lines |= {"verdict": str(found.get("headline", "")), "the map": str(found.get("map", ""))}
+    where = np.where(run.grid.inside, taught.astype(float), np.nan)
+    drawn = picture(where, run.grid.y, run.grid.x, f"cells that readings of {name} taught: 1")
+    return card(f"Run of {run.model.label()}", lines, [drawn])
 
 
 def maps_card(maps: xr.Dataset) -> str:
