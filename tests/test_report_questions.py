@@ -110,7 +110,7 @@ def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path, mon
     monkeypatch.setattr("solidfield.report.trees.TREES", 20)
     findings = run.evaluate(out=tmp_path / "report", members=20, scenes=6)
     table = findings.table
-    assert {lead.lead for lead in table.leads} == {0, 1, 3, 6} or len(table.leads) == 4
+    assert [table.leads[0].lead, table.leads[-1].lead, len(table.leads)] == [0, 6, 4]
     names = table.models(0)
     assert names[:2] == ["solid-set", "kriging"]
     own = table.one(model="solid-set", lead=0, region="all")
