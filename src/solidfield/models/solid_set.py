@@ -169,22 +169,33 @@ class SolidSet(nn.Module):
 
     def evened(self, questions: Questions, as_read: bool) -> tuple[Tensor, Laws]:
         """Features averaged over places around each target, unless the record of its own sensor is known and counts."""
-        features, law, _ = self.laws(questions, as_read=as_read)
-        rows = ~(questions.known & questions.own).any(1)
+        alone = (questions.known & questions.own).any(1)
         if self.prior.apart is not None and not as_read:
-            rows = torch.ones_like(rows)
-        if not bool(rows.any()):
-            return features, law
-        some = questions.where(rows)
-        total, (height, width) = features[rows], self.grid.shape
+            alone = torch.zeros_like(alone)
+        each, place = self._around(questions, alone)
+        features, law, _ = self.laws(each, as_read=as_read)
+        return features[place].mean(0), Laws(*(part[place[0]] for part in vars(law).values()))
+
+    def _around(self, questions: Questions, alone: Tensor) -> tuple[Questions, Tensor]:  # (U,), (1 + AROUND, B)
+        """Questions about targets and, but for those alone, the places around them; and where those of a target stand.
+
+        Targets of a map share their readings and are themselves places around others: each is asked about but once.
+        """
+        height, width = self.grid.shape
+        cells = [questions.asked_cell]
         for step in AROUND:
-            place = some.asked_cell // width + step[0], some.asked_cell % width + step[1]
+            place = questions.asked_cell // width + step[0], questions.asked_cell % width + step[1]
             row, column = (
                 at % count if wraps else at.clamp(0, count - 1)
                 for at, count, wraps in zip(place, (height, width), self.grid.periodic, strict=True)
             )
-            total = total + self.laws(replace(some, asked_cell=row * width + column), as_read=as_read)[0]
-        return features.index_copy(0, rows.nonzero()[:, 0], total / (1 + len(AROUND))), law
+            cells.append(torch.where(alone, questions.asked_cell, row * width + column))
+        told = [tensor.flatten(1) for name, tensor in vars(questions).items() if not name.startswith("asked")]
+        same = torch.stack([(part[1:] == part[:-1]).all(1) for part in (*told, questions.asked_channel[:, None])])
+        group = F.pad((~same.all(0)).long().cumsum(0), (1, 0))  # targets in a row that know the same
+        key, place = (group * height * width + torch.stack(cells)).unique(return_inverse=True)
+        first = torch.searchsorted(group, key // (height * width))
+        return replace(questions.where(first), asked_cell=key % (height * width)), place
 
     def _nearest(self, look: Covariance, questions: Questions) -> Known:
         return nearest_readings(look, questions, self.grid.shape, self.nearest, self.grid.periodic)
