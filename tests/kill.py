@@ -36,11 +36,12 @@ VERBS: dict[str, tuple[str, ...]] = {  # each writes `new`, with or without an e
     "predict": ("predict", "run", "readings.csv", "--out", "new.nc", "--members", "40", "--steps", "6"),
     "predict-zarr": ("predict", "run", "readings.csv", "--out", "new.zarr", "--members", "40", "--lead", "0"),
     "fill": ("fill", "sets", "readings.csv", "--out", "new.csv", "--members", "20"),
+    "export": ("export", "maps.nc", "--layer", "chance", "--above", "20", "--out", "new.tif"),
     "evaluate": ("evaluate", "run", "--out", "new", "--members", "10", "--scenes", "4"),
     "simulate": ("simulate", "new.zarr", *SMOKE),
     "observe": ("observe", "truth.zarr", "new.zarr", *SMOKE),
 }
-READ_ONLY = ("readings.csv", "frames.nc", "run", "sets", "truth.zarr")
+READ_ONLY = ("readings.csv", "frames.nc", "maps.nc", "run", "sets", "truth.zarr")
 
 
 def call(words: tuple[str, ...], folder: Path, delay: float | None = None) -> int:
@@ -131,6 +132,7 @@ def main(kills: int) -> None:
             ("grid", "readings.csv", "--out", "frames.nc", *GRID),
             ("train", "readings.csv", "--out", "run", *GRID, *SMOKE, "--model", "kriging"),
             ("train", "readings.csv", "--out", "sets", *GRID, *SMOKE, "--model", "solid-set", "--steps", "6"),
+            ("predict", "run", "readings.csv", "--out", "maps.nc", "--members", "40", "--steps", "6"),
             ("simulate", "truth.zarr", *SMOKE),
         )
         for words in made:

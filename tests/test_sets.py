@@ -148,18 +148,21 @@ def test_what_a_model_cannot_do_is_said(run, tmp_path):
             sf.fit(readings(), tmp_path / "b", model="solid-set", preset="smoke", **options)
 
 
-def test_the_command_line_fills(run, tmp_path):
+def test_the_command_line_fills_from_and_into_csv_and_parquet_alike(run, tmp_path):
     table = readings().to_dataframe().dropna().reset_index()
     table.to_csv(tmp_path / "pm.csv", index=False)
-    out = tmp_path / "filled.csv"
-    answer = CliRunner().invoke(
-        app, ["fill", str(run.path), str(tmp_path / "pm.csv"), "--out", str(out), "--members", "20", "--json"]
-    )
-    assert answer.exit_code == 0, answer.output
-    counts = json.loads(answer.stdout)
-    written = pd.read_csv(out)
+    table.to_parquet(tmp_path / "pm.parquet")
+    for ending in ("csv", "parquet"):
+        words = ["fill", str(run.path), str(tmp_path / f"pm.{ending}"), "--out", str(tmp_path / f"filled.{ending}")]
+        answer = CliRunner().invoke(app, [*words, "--members", "20", "--json"])
+        assert answer.exit_code == 0, answer.output
+        counts = json.loads(answer.stdout)
+    written = pd.read_csv(tmp_path / "filled.csv", parse_dates=["time"])
     assert counts["filled"] == int(written["filled"].sum())
     assert counts["given"] == len(table)
+    columns = pd.read_parquet(tmp_path / "filled.parquet")
+    assert columns["time"].dtype.kind == "M"
+    pd.testing.assert_frame_equal(columns, written, check_dtype=False, rtol=1e-6)
 
 
 def test_the_command_line_predicts_what_the_run_does(run, tmp_path):

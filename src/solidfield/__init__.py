@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .prediction.ask import exceedance as exceedance
     from .prediction.ensemble import draw as draw
     from .prediction.ensemble import rollout as rollout
+    from .prediction.export import export as export
     from .prediction.maps import open_maps as open_maps
     from .prediction.maps import save_maps as save_maps
     from .prediction.over_time import over_time as over_time
@@ -78,6 +79,7 @@ _HOMES = {  # public names by the module that holds them
     "prediction.ask": ["area_mean", "at", "exceedance"],
     "prediction.over_time": ["over_time"],
     "prediction.ensemble": ["draw", "rollout"],
+    "prediction.export": ["export"],
     "prediction.maps": ["open_maps", "save_maps"],
     "prediction.predict": ["predict_examples"],
     "quality.ranking": ["quality"],

@@ -13,12 +13,14 @@ import os
 import shutil
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import SolidError
 
 if TYPE_CHECKING:  # `solid check` reads and writes files without waiting for these
+    import pandas as pd
     import xarray as xr
     from torch import Tensor
 
@@ -178,6 +180,24 @@ def save_dataset(data: xr.Dataset, path: Path, packed: bool = False) -> None:
             data.to_netcdf(part, engine="netcdf4", encoding=encoding)
         except RuntimeError as error:  # what HDF5 makes of a full disk
             raise OSError(str(error)) from error
+
+
+def save_table(table: pd.DataFrame, path: Path) -> None:
+    """Write rows as CSV (.csv) or Parquet (.parquet), by the name's ending."""
+    check_table_ending(path)
+    with atomic(path) as part:
+        if path.suffix == ".csv":
+            table.to_csv(part, index=False)
+        else:
+            table.to_parquet(part, index=False)
+
+
+def check_table_ending(path: Path) -> None:
+    """Refuse a name that says neither CSV nor Parquet, and Parquet without its library, before any work is done."""
+    if path.suffix not in (".csv", ".parquet"):
+        raise SolidError(f"cannot write {path}: end the name in .csv or .parquet")
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise SolidError(f"writing {path} needs pyarrow; install solidfield[parquet], or end the name in .csv")
 
 
 def _coordinate(values: xr.DataArray) -> dict[str, Any]:

@@ -27,6 +27,7 @@ VERBS = {  # what `solid --help` shows: the first sentence of each verb, which a
     "train": "Train a model; after a kill, --resume ends in the same weights. Also runs under torchrun.",
     "predict": "Draw ensembles of full maps, with mean, spread and quantiles; answer for places, areas and thresholds.",
     "view": "Show maps on a page of your own machine, and answer for any place or area that is clicked there.",
+    "export": "Write a layer of maps as a cloud-optimised GeoTIFF, with coordinates, units and times, for a GIS.",
     "place": "Say where the next sensors help most, or which are missed least, and how far to trust that.",
     "fill": "Fill every gap of the record of every cell that was ever read, with a median and a 90 % interval.",
     "fit": "Learn one image with gaps from itself, fill it with members, and say how honest they are.",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..disk import refuse_existing, replace
+from ..disk import check_table_ending, refuse_existing, save_table
 from ..errors import SolidError
 from ..prediction.maps import save_maps
 from ..run import load
@@ -17,7 +17,7 @@ from . import reading, show
 def fill(
     run: Annotated[Path, typer.Argument(help="A run folder of model solid-set (solid train).")],
     inputs: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tables or frames of readings.")],
-    out: Annotated[Path, typer.Option(help="The filled record to write: .csv.")],
+    out: Annotated[Path, typer.Option(help="The filled record to write: .csv or .parquet.")],
     maps: Annotated[Path | None, typer.Option(help="Also maps of every frame: .nc or .zarr.")] = None,
     members: Annotated[int, typer.Option(help="Of the ensemble.")] = 100,
     seed: Annotated[int, typer.Option(help="Same seed, same members.")] = 0,
@@ -31,8 +31,7 @@ def fill(
     json: show.JsonOption = False,
 ) -> None:
     """Fill every gap of the record of every cell that was ever read, with a median and a 90 % interval."""
-    if out.suffix != ".csv":
-        raise SolidError(f"cannot write the filled record to {out}: end the name in .csv")
+    check_table_ending(out)
     refuse_existing(out, "choose another file")
     if maps is not None and maps.suffix not in (".nc", ".zarr"):
         raise SolidError(f"cannot write maps to {maps}: end the name in .nc (NetCDF) or .zarr")
@@ -46,7 +45,7 @@ def fill(
     }
     frames = reading.read_new(opened, inputs, json, **how)
     filled = opened.fill(frames, members, seed, past_only, keep_members)
-    replace(out, filled.to_csv(index=False).encode())
+    save_table(filled, out)
     if maps is not None:
         save_maps(opened.reconstruct(frames, members, seed, past_only=past_only, keep_members=False), maps)
     gaps = int(filled["filled"].sum())

@@ -24,6 +24,7 @@ import xarray as xr
 from ..errors import SolidError
 from ..grid import Bounds
 from ..prediction.ask import QUANTILES, area_mean, at
+from ..prediction.export import REDUCED
 from ..readings.areas import area_weights
 from ..readings.axes import axes_of
 from .sensors import Sensors, cell_of
@@ -38,6 +39,7 @@ EXTRAS = {  # layers that are stored as they are
     "never": "never_supervised",
     "domain": "domain",
 }
+REDUCTIONS = {"mean": "mean", "std": "spread", "q": "quantile", "above": "chance"}  # what `export` calls them
 
 Layer = Callable[[np.ndarray], np.ndarray]  # (K, rows, W) -> (rows, W)
 
@@ -155,15 +157,10 @@ class Shown:
             first = int(_number(detail, 0, self.members - 1))
             block = self._read(members.isel(member=slice(first, first + max(count, 1))))
             return block if count > 1 else block[0]
-        reductions: dict[str, Layer] = {
-            "mean": lambda x: x.mean(0),
-            "std": lambda x: x.std(0, ddof=1 if len(x) > 1 else 0),
-            "q": lambda x: np.quantile(x, float(detail), axis=0),
-            "above": lambda x: np.where(np.isnan(x).any(0), np.nan, (x > _number(detail)).mean(0)),
-        }
-        if kind not in reductions:
+        if kind not in REDUCTIONS:
             raise SolidError(f"no layer '{layer}'; choose mean, std, q:0.9, member:0 or above:60")
-        return self._reduced(members, reductions[kind], (variable, start, lead))
+        how, number = REDUCED[REDUCTIONS[kind]], _number(detail) if detail else 0.0
+        return self._reduced(members, lambda x: how(x, number), (variable, start, lead))
 
     def _reduced(self, members: xr.DataArray, reduce: Layer, key: Any) -> np.ndarray:  # (H, W)
         """A number for each cell from all members, some rows at a time; small maps are kept for the next question."""
