@@ -1,6 +1,7 @@
 """`place` on runs: in a Gaussian world its expected gains are the exact ones, and its options do what they say."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ from typer.testing import CliRunner
 
 from city import city, city_run
 from solidfield.cli import app
+from solidfield.cli.place import _print
 from solidfield.errors import SolidError
 from solidfield.pairs.scaling import Scaling
 from solidfield.placement.law import Wanted, members_law, set_law
+from solidfield.plot.placement import placement_figure
 from solidfield.run import Run
 from solidfield.worlds import gaussian_world
 from test_answer import gaussian_model
@@ -53,6 +56,13 @@ def exact_score(frames: np.ndarray, dense: np.ndarray, row: int, lead: int, cell
     if lead == 0:
         left[np.isfinite(frames[row]).ravel()] = 0.0  # these are known
     return float(2 * np.sqrt(left).mean() / np.sqrt(np.pi))
+
+
+def test_a_variable_without_units_shows_none(run, readings, capsys):
+    found = replace(run, units=("",)).place(readings[0], add=1, check=False)
+    _print(found)
+    assert f"of x {found.score:.3g}, mean of" in capsys.readouterr().out
+    assert "expected spread of x" in [ax.get_ylabel() for ax in placement_figure(found).axes]
 
 
 @pytest.mark.parametrize("lead", [0, 1])

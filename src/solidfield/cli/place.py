@@ -100,7 +100,8 @@ def _write(found: Placement, out: Path) -> None:
 
 
 def _print(found: Placement) -> None:
-    about, units = found.about, "" if found.about["above"] is not None else f" {found.about['map_units']}"
+    about = found.about
+    units = f" {about['map_units']}" if about["map_units"] and about["above"] is None else ""
     many = "times" if len(about["times"]) > 1 else "time"
     words = f"{about['score_is']} of {about['variable']} {found.score:.3g}{units}, mean of {len(about['times'])} {many}"
     show.line("now", f"{words}; {about['candidates']:,} {'sensors' if about['verb'] == 'remove' else 'candidates'}")

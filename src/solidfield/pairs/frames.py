@@ -24,7 +24,7 @@ from ..engine import Progress, memory
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
-from ..readings.axes import axes_of, frame_times, grid_of, real, upright
+from ..readings.axes import axes_of, frame_times, grid_of, real, units_of, upright
 from ..readings.columns import is_taken
 from ..readings.records import FORMAT
 from ..readings.size import refuse_wild, usual_size
@@ -114,7 +114,7 @@ def as_frames(
         times=times,
         grid=grid_of(fields[0], domain),
         variables=tuple(names),
-        units=tuple(str(dataset[name].attrs.get("units", "")) for name in names),
+        units=tuple(units_of(dataset[name]) for name in names),
         every=span(every) if every else _step(attributes, times),
         errors=_errors(dataset, names, values),
         timezone=str(attributes.get("timezone") or "UTC"),

@@ -177,7 +177,7 @@ def place(
         raise SolidError(f"no candidate can be paid with a budget of {budget:g}; raise it")
     about = {
         "variable": run.variables[index],
-        "map_units": run.units[index] or "1",
+        "map_units": run.units[index],
         "score_is": "mean CRPS" if above is None else f"Brier score of the chance above {above:g}",
         "verb": "remove" if remove else "add",
         "lead": lead,

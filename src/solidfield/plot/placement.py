@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from ..placement.place import Placement
 from .fields import aspect, draw_panels
 from .ground import scale_bar
-from .style import DPI, GREY, PALETTE
+from .style import DPI, GREY, PALETTE, with_units
 
 
 def placement_figure(found: Placement) -> Figure:
@@ -20,7 +20,7 @@ def placement_figure(found: Placement) -> Figure:
     figure = Figure(figsize=(9.6, height), dpi=DPI, layout="constrained")
     axes = figure.subplots(1, 2, squeeze=False)
     known = np.concatenate([values[np.isfinite(values)] for values in (found.before, found.after)])
-    label = f"expected spread of {found.about['variable']} [{found.about['map_units']}]"
+    label = with_units(f"expected spread of {found.about['variable']}", found.about["map_units"])
     titles = "with all sensors" if removed else "now", "without the removed" if removed else "with the chosen"
     maps = dict(zip(titles, (found.before, found.after), strict=True))
     draw_panels(axes, maps, (0.0, float(np.percentile(known, 99.5)) or 1.0), cmocean.cm.amp, grid, label)

@@ -22,7 +22,7 @@ from ..pairs.channels import assemble
 from ..pairs.covariates import Past, Recipe
 from ..pairs.frames import Frames, as_frames
 from ..pairs.store import PairStore
-from ..readings.axes import real
+from ..readings.axes import real, units_of
 from ..readings.intake import Readings, Say, frames_already, read_frames, tell
 from ..readings.layout import Layout
 from ..readings.size import refuse_wild
@@ -107,7 +107,7 @@ def read_new(run: RunRecord, readings: Readings, *, say: Say | None = None, **op
     frames = read_frames(
         readings, like=Layout(run.grid, run.clock), variables=run.variables, say=say, **assumed, **given
     )
-    units = tuple(str(frames[name].attrs.get("units", "")) for name in run.variables)
+    units = tuple(units_of(frames[name]) for name in run.variables)
     doubts = [
         f"{name} is in {new}, and was in {known} when the run was trained"
         for name, new, known in zip(run.variables, units, run.units, strict=True)

@@ -36,6 +36,16 @@ def upright(field: xr.DataArray) -> xr.DataArray:
     return field
 
 
+def units_of(field: xr.DataArray) -> str:
+    """What its values are counted in; CF's "1" says that there is nothing to say.
+
+    >>> units_of(xr.DataArray(0.0, attrs={"units": "1"})), units_of(xr.DataArray(0.0, attrs={"units": "K"}))
+    ('', 'K')
+    """
+    units = str(field.attrs.get("units", ""))
+    return "" if units == "1" else units
+
+
 def frame_times(field: xr.DataArray) -> np.ndarray:  # (T,) datetime64[ns]
     """The instants of the frames; numbers, other calendars and years that cannot be counted are errors."""
     times = np.asarray(field["time"].values)
