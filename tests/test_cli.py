@@ -63,6 +63,16 @@ def test_the_printed_score_is_that_of_the_maps(folder):
     assert f"{found.scaled('crps').mean:.3g} (" in (folder / "table.txt").read_text()
 
 
+def test_axes_of_a_file_of_maps_grow_although_scenes_begin_together(folder):
+    """CF's law of coordinate variables; opened again, scenes stand along the time of their readings."""
+    with xr.open_dataset(folder / "maps.nc", decode_timedelta=True) as file:
+        for name in set(file.dims) & set(file.coords):
+            assert (np.diff(file[name].values) > 0).all(), name
+        starts = file["init_time"].values
+    assert len(np.unique(starts)) < len(starts)
+    np.testing.assert_array_equal(open_maps(folder / "maps.nc").indexes["init_time"], starts)
+
+
 def test_maps_hold_what_the_interface_promises(folder):
     maps = open_maps(folder / "maps.nc")
     assert maps["vorticity"].dims == ("member", "init_time", "lead_time", "y", "x")

@@ -239,6 +239,7 @@ def coordinates_say_enough(path):
             assert {"long_name", "standard_name"} & set(about), name
             if name in file.dimensions:
                 assert "_FillValue" not in about, name
+                assert (np.diff(variable[:]) > 0).all(), name
             if "flag_values" in about:
                 assert variable.flag_values.dtype == variable.dtype
                 assert len(variable.flag_meanings.split()) == len(variable.flag_values)
@@ -250,7 +251,7 @@ def coordinates_say_enough(path):
 
 def test_maps_and_frames_say_what_cf_asks(at):
     assert coordinates_say_enough(at / "frames.nc")["time"] == "time"
-    words = ("--members", 3, "--above", 30, "--out")
+    words = ("--members", 3, "--above", 30, "--above", 20, "--above", 30, "--out")
     solid("predict", at / "run", at / "readings.csv", *words, at / "maps.nc")
     solid("predict", at / "run", at / "readings.csv", *words, at / "walk.nc", "--assimilate")
     for path in (at / "maps.nc", at / "walk.nc"):

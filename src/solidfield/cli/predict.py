@@ -131,7 +131,7 @@ def predict(
     if pairs:
         store = open_pairs(inputs[0])
         scene_list = choose_scenes(store, split, lead, config.scenes, config.steps)
-        with show.progress("predicting", f"{len(scene_list)} scenes x {config.members} members", json) as update:
+        with show.progress("predicting", _drawn(len(scene_list), config.members), json) as update:
             drawing |= {"progress": update, "steps": config.steps, "rollout": rollout}
             maps = predict_examples(opened, store, scene_list, recalibrate, **drawing)
     else:
@@ -144,7 +144,7 @@ def predict(
         frames = reading.read_new(opened, inputs, json, "reading", units=units, errors=errors, **told)
         zone = timezone or opened.zone
         times = [instant(text, zone) for text in at or ()]
-        with show.progress("predicting", f"{len(times) or 1} scenes x {config.members} members", json) as update:
+        with show.progress("predicting", _drawn(len(times) or 1, config.members), json) as update:
             drawing |= {"progress": update, "dynamic": open_fields(dynamic)} | ({"as_read": True} if as_read else {})
             if assimilate:
                 start = instant(since, zone) if since else BACK
@@ -155,7 +155,7 @@ def predict(
                 maps = opened.reconstruct(frames, at=times or "last", past_only=past_only, **drawing)
             else:
                 maps = opened.forecast(frames, at=times or "last", steps=config.steps, rollout=rollout, **drawing)
-    levels = list(above or ())
+    levels = sorted(set(above or ()))  # they become an axis, whose values grow
     for how, length in (("mean", mean_over), ("max", max_over)):
         maps = over_time(maps, how, length) if length else maps
     found = answers(maps, places, list(area or ()), levels, lasting)
@@ -202,3 +202,7 @@ def _check_lead(lead: int | None, steps: int | None, assimilate: bool, at: list[
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     rows = [row | {"valid_time": str(row["valid_time"])} for row in entry["rows"]]
     return entry | {"rows": rows}
+
+
+def _drawn(scenes: int, members: int) -> str:
+    return f"{scenes} scene{'s' if scenes > 1 else ''} x {members} members"

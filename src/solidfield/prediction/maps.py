@@ -115,6 +115,14 @@ def to_dataset(
     return Maps(data, coordinates, {"Conventions": "CF-1.8", "history": HISTORY, **(attributes or {})})
 
 
+def for_file(maps: xr.Dataset) -> xr.Dataset:
+    """As CF wants them: the values of an axis grow. Where scenes begin at one time they stand along `scene`."""
+    starts = maps["init_time"].values if "init_time" in maps.dims else np.empty(0)
+    if (starts[1:] > starts[:-1]).all():
+        return maps
+    return maps.drop_indexes("init_time").rename_dims(init_time="scene")
+
+
 def save_maps(maps: xr.Dataset, path: Path) -> None:
     """Write maps to NetCDF (.nc) or Zarr (.zarr); the file is whole or not there.
 
@@ -143,7 +151,7 @@ def save_maps(maps: xr.Dataset, path: Path) -> None:
     """
     if path.suffix == ".zarr":
         refuse_existing(path)
-    save_dataset(maps, path)
+    save_dataset(for_file(maps), path)
 
 
 def ahead(maps: xr.Dataset, position: int) -> float:
@@ -181,6 +189,8 @@ def open_maps(path: Path | str) -> xr.Dataset:
     if not path.exists():
         raise SolidError(f"no maps at {path}; `solid predict` makes them")
     maps = open_dataset(path, "predict again", decode_timedelta=True)
+    if "scene" in maps.dims and "init_time" in maps.coords:
+        maps = maps.swap_dims(scene="init_time")
     if "observed" not in maps or "lead_time" not in maps.dims:
         raise SolidError(
             f"{path} holds no maps of solidfield (no `observed`, no `lead_time`); `solid predict` makes them"

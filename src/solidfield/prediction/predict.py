@@ -25,7 +25,7 @@ from ..theory.distance import distances_to_sensor
 from ..training.record import RunRecord
 from .context import check_recipe, example_query
 from .ensemble import Summary, draw, summarise
-from .maps import open_maps, to_dataset
+from .maps import for_file, open_maps, to_dataset
 from .recalibrate import Recalibration, fit_recalibration
 from .shares import draw_in_shares
 from .stream import placeholder, stream
@@ -86,7 +86,7 @@ def predict(
             "engine": engine,
             "progress": progress,
         }
-        stream(run, source, template, out, members, keep_members=keep_members, **drawing)
+        stream(run, source, for_file(template), out, members, keep_members=keep_members, **drawing)
         return open_maps(out)
     options: dict[str, Any] = {
         "steps": steps,
