@@ -174,3 +174,10 @@ def test_bins_hold_every_cell_with_a_sensor_somewhere() -> None:
     assert max(counts) - min(counts) <= 2
     assert list(distance_bins(distance, np.isinf(distance))) == []
     assert (np.diff(distance_edges(np.ones(10))) > 0).all()
+
+
+def test_rings_that_a_label_cannot_tell_apart_are_one() -> None:
+    """Cells of a map of degrees are not quite square: the next cell is 1.000 or 1.001 away."""
+    distance = np.repeat([1.0, 1.0005, 1.001, 1.415, 2.0], 60)
+    bins = [(bin.low, bin.high) for bin, _ in distance_bins(distance, distance > 0)]
+    assert bins == [(1.0, 1.001), (1.415, 1.415), (2.0, 2.0)]

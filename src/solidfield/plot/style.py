@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from matplotlib.axes import Axes
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#7F7F7F"  # from the palette of Okabe and Ito
-PALETTE = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", ORANGE, "#000000")  # its colours for several models
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+PALETTE = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", ORANGE, "#000000", "#8C6D31", GREY)  # for several models
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 EMPTY = "#B8B8B8"  # cells without a value: darker than the middle of a diverging scale
 DPI = 150
 

@@ -13,6 +13,7 @@ from .metrics import Array, to_numpy
 
 BINS = 6  # beyond the sensors themselves
 PER_BIN = 50  # cells that a bin should have
+APART = 1.1  # times the edge before: cells of a map are not quite square, and nearer rings would bear one label
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,14 @@ def distance_edges(
     distance: Array,  # any shape; infinite where there is no sensor at all
     bins: int = 8,
 ) -> np.ndarray:  # (at most bins + 1,)
-    """Edges of bins with about equally many cells; fewer bins where many cells share a distance."""
+    """Edges of bins with about equally many cells; fewer bins where many cells have nearly the same distance."""
     finite = to_numpy(distance).astype(np.float64).reshape(-1)
     finite = finite[np.isfinite(finite)]
     if not finite.size:
         raise SolidError("no cell has a finite distance to a sensor; there must be at least one sensor")
-    return np.unique(
-        np.append(np.quantile(finite, np.linspace(0, 1, bins + 1)[:-1]), np.nextafter(finite.max(), np.inf))
-    )
+    first, *others = np.quantile(finite, np.linspace(0, 1, bins + 1)[:-1])
+    edges = [first]
+    for edge in others:
+        if edge > APART * edges[-1]:
+            edges.append(edge)
+    return np.append(edges, np.nextafter(finite.max(), np.inf))
