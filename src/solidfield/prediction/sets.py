@@ -122,7 +122,8 @@ def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_on
         drawn[:, mine] = answer(run.model, record, scene, members, seed, number, as_read=True)
     channel = torch.from_numpy(cell // run.grid.cells)
     values = run.scaling.physical_of(torch.from_numpy(drawn), channel).numpy()
-    low, median, high = np.quantile(values, (0.05, 0.5, 0.95), axis=0) if len(frame) else np.empty((3, 0))
+    laws = np.quantile(values, (0.05, 0.5, 0.95), axis=0) if len(frame) else np.empty((3, 0))
+    low, median, high = laws.astype(np.float32)  # as readings are: 9.6, not 9.600000381469727
     gaps = _table(run, record, frame, cell).assign(value=median, low=low, high=high, filled=True)
     if keep:
         gaps = gaps.join(pd.DataFrame(values.T, columns=[f"member_{k}" for k in range(members)]))

@@ -190,9 +190,8 @@ def _notes(counts: Counts, scene: Scene) -> list[Finding]:
     for note in counts.table.notes:
         if "taken as UTC" in note:
             at = scene.examples(np.arange(min(len(scene.kept), 1)))
-            found.append(
-                Finding("time-zone", "doubt", note, counts.rows, at, "--timezone Asia/Kolkata or --timezone +05:30")
-            )
+            remedy = "name it, for instance --timezone Asia/Kolkata or --timezone +05:30"
+            found.append(Finding("time-zone", "doubt", note, counts.rows, at, remedy))
         elif note == MIXED:
             remedy = "nothing, if they do: `solid grid` brings all to -180 .. 180; else correct the column"
             found.append(Finding("longitude", "doubt", note, counts.rows, (), remedy))
