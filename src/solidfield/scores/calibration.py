@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import SolidError
-from .metrics import Array, Cells, deviations, like, moments, must_be_finite, select, to_numpy
+from .metrics import Array, Cells, deviations, documented, like, moments, must_be_finite, select, to_numpy
 
 
 def _several(cells: Cells, what: str) -> int:
@@ -78,29 +78,14 @@ def counted(below: np.ndarray, equal: np.ndarray, members: int) -> np.ndarray:
     return np.cumsum(steps)[:-1]
 
 
+@documented("level : float, default 0.9\n    Nominal level of the central interval, between 0 and 1.\n", fewest=2)
 def coverage(ensemble: Array, truth: Array, level: float = 0.9, mask: Array | None = None) -> Any:
     """Share of truths inside the central interval of this level, averaged as every score is.
-
-    Parameters
-    ----------
-    ensemble : array or tensor (K, N, ..., H, W)
-        K members, in any unit.
-    truth : array or tensor (N, ..., H, W)
-        What they are compared with, in the same unit; one or two axes are a single case.
-    level : float, default 0.9
-        Nominal level of the central interval, between 0 and 1.
-    mask : array or tensor of bool, optional
-        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
 
     Returns
     -------
     scalar float64, or tensor if the ensemble is one
         Between 0 and 1; a perfect ensemble of any size has `level`.
-
-    Raises
-    ------
-    SolidError
-        If shapes do not fit, the mask is empty, or a value on it is not finite; or with fewer than 2 members.
 
     Examples
     --------
@@ -113,27 +98,14 @@ def coverage(ensemble: Array, truth: Array, level: float = 0.9, mask: Array | No
     return like(cells.mean(covered(*ranks(cells), K, level)), ensemble)
 
 
+@documented(fewest=2)
 def rank_histogram(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     """How often the truth has each rank among the members; flat for a perfect ensemble.
-
-    Parameters
-    ----------
-    ensemble : array or tensor (K, N, ..., H, W)
-        K members, in any unit.
-    truth : array or tensor (N, ..., H, W)
-        What they are compared with, in the same unit; one or two axes are a single case.
-    mask : array or tensor of bool, optional
-        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
 
     Returns
     -------
     array or tensor (K + 1,) of float64
         Counts of cells; a truth that ties with members is shared among the ranks it may have.
-
-    Raises
-    ------
-    SolidError
-        If shapes do not fit, the mask is empty, or a value on it is not finite; or with fewer than 2 members.
 
     Examples
     --------
@@ -155,27 +127,14 @@ def fold_ranks(
     return np.diff(np.interp(edges, np.arange(counts.size + 1), np.concatenate([[0.0], np.cumsum(counts)])))
 
 
+@documented(fewest=2)
 def spread_skill(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     """Root mean variance times sqrt((K + 1) / K), over the root mean square error of the ensemble mean.
-
-    Parameters
-    ----------
-    ensemble : array or tensor (K, N, ..., H, W)
-        K members, in any unit.
-    truth : array or tensor (N, ..., H, W)
-        What they are compared with, in the same unit; one or two axes are a single case.
-    mask : array or tensor of bool, optional
-        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
 
     Returns
     -------
     scalar float64, or tensor if the ensemble is one
         1 for a perfect ensemble, below 1 if overconfident; NaN where there is neither error nor spread.
-
-    Raises
-    ------
-    SolidError
-        If shapes do not fit, the mask is empty, or a value on it is not finite; or with fewer than 2 members.
 
     Examples
     --------
@@ -221,8 +180,7 @@ def _pearson(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def error_by_spread(
-    cells: Cells,
-    groups: int = 12,
+    cells: Cells, groups: int = 12
 ) -> tuple[np.ndarray, np.ndarray]:  # spread (G,), root mean square error (G,)
     """Spread and error in groups of equally many cells, from sure to unsure; equal for a perfect ensemble.
 

@@ -15,8 +15,9 @@ torch tensors are both welcome; the answer is of the same kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import cleandoc
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,33 @@ def crps_cells(members: np.ndarray, truth: np.ndarray) -> np.ndarray:  # (K, P),
     return scores
 
 
+TAKES = """Parameters
+----------
+ensemble : array or tensor (K, N, ..., H, W)
+    K members, in any unit.
+truth : array or tensor (N, ..., H, W)
+    What they are compared with, in the same unit; one or two axes are a single case.
+mask : array or tensor of bool, optional
+    Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
+"""
+RAISES = """Raises
+------
+SolidError
+    If shapes do not fit, the mask is empty, or a value on it is not finite"""
+
+
+def documented(takes: str = "", fewest: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Say of a score what all of them take and raise, and what it `takes` besides; `help()` shows it whole."""
+    raises = RAISES + (f"; or with fewer than {fewest} members.\n\n" if fewest > 1 else ".\n\n")
+
+    def told(score: Callable[..., Any]) -> Callable[..., Any]:
+        words = cleandoc(score.__doc__ or "").replace("Examples\n", f"{raises}Examples\n")
+        score.__doc__ = words.replace("Returns\n", f"{TAKES}{takes}\nReturns\n")
+        return score
+
+    return told
+
+
 def crps_map(
     ensemble: Array,  # (K, ...)
     truth: Array,  # (...)
@@ -138,27 +166,14 @@ def crps_map(
     return like(scores.reshape(y.shape), ensemble)
 
 
+@documented()
 def crps(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     """The fair continuous ranked probability score: mean over the mask of each case, then over cases.
-
-    Parameters
-    ----------
-    ensemble : array or tensor (K, N, ..., H, W)
-        K members, in any unit.
-    truth : array or tensor (N, ..., H, W)
-        What they are compared with, in the same unit; one or two axes are a single case.
-    mask : array or tensor of bool, optional
-        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
 
     Returns
     -------
     scalar float64, or tensor if the ensemble is one
         In the unit of the field; less is better. With one member, the absolute error.
-
-    Raises
-    ------
-    SolidError
-        If shapes do not fit, the mask is empty, or a value on it is not finite.
 
     Examples
     --------
@@ -191,27 +206,14 @@ def median_error(cells: Cells) -> np.ndarray:  # (P,)
     return error
 
 
+@documented()
 def mse(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     """Mean squared error of the ensemble mean, the point forecast that this score rewards.
-
-    Parameters
-    ----------
-    ensemble : array or tensor (K, N, ..., H, W)
-        K members, in any unit.
-    truth : array or tensor (N, ..., H, W)
-        What they are compared with, in the same unit; one or two axes are a single case.
-    mask : array or tensor of bool, optional
-        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
 
     Returns
     -------
     scalar float64, or tensor if the ensemble is one
         In the squared unit of the field.
-
-    Raises
-    ------
-    SolidError
-        If shapes do not fit, the mask is empty, or a value on it is not finite.
 
     Examples
     --------
@@ -222,27 +224,14 @@ def mse(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     return like(cells.mean(moments(cells)[0] ** 2), ensemble)
 
 
+@documented()
 def mae(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     """Mean absolute error of the ensemble median, the point forecast that this score rewards.
-
-    Parameters
-    ----------
-    ensemble : array or tensor (K, N, ..., H, W)
-        K members, in any unit.
-    truth : array or tensor (N, ..., H, W)
-        What they are compared with, in the same unit; one or two axes are a single case.
-    mask : array or tensor of bool, optional
-        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
 
     Returns
     -------
     scalar float64, or tensor if the ensemble is one
         In the unit of the field.
-
-    Raises
-    ------
-    SolidError
-        If shapes do not fit, the mask is empty, or a value on it is not finite.
 
     Examples
     --------
@@ -265,30 +254,17 @@ def energy_scores(cells: Cells) -> np.ndarray:  # (N,)
     return scores
 
 
+@documented()
 def energy_score(ensemble: Array, truth: Array, mask: Array | None = None) -> Any:
     """The fair energy score, mean over cases: it sees joint structure that the CRPS of single cells cannot.
 
     The norm runs over all masked cells of a case and grows with the root of their number; variables of
     different units must be scaled first. In one dimension it is the CRPS.
 
-    Parameters
-    ----------
-    ensemble : array or tensor (K, N, ..., H, W)
-        K members, in any unit.
-    truth : array or tensor (N, ..., H, W)
-        What they are compared with, in the same unit; one or two axes are a single case.
-    mask : array or tensor of bool, optional
-        Cells that count; broadcasts to the truth. Default: all. What stands off it, even NaN, is never read.
-
     Returns
     -------
     scalar float64, or tensor if the ensemble is one
         In the unit of the field; less is better.
-
-    Raises
-    ------
-    SolidError
-        If shapes do not fit, the mask is empty, or a value on it is not finite.
 
     Examples
     --------
