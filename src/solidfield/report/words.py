@@ -68,7 +68,11 @@ def distance_label(low: float, high: float, unit: str) -> str:
 
 
 def span(low: float, high: float, between: str = "-") -> str:
-    ends = f"{low:.2g}", f"{high:.2g}"
+    """
+    >>> span(85.2, 111.7), span(0.52, 0.524)
+    ('85-110', '0.52')
+    """
+    ends = [f"{float(f'{end:.2g}'):g}" for end in (low, high)]  # two digits, and no exponent
     return ends[0] if ends[0] == ends[1] else between.join(ends)
 
 
