@@ -115,12 +115,7 @@ class Source:
 
     @classmethod
     def of(
-        cls,
-        values: Tensor,
-        mask: Tensor,
-        lead: Tensor,
-        covariates: Tensor | None = None,
-        window: Window | None = None,
+        cls, values: Tensor, mask: Tensor, lead: Tensor, covariates: Tensor | None = None, window: Window | None = None
     ) -> Source:
         return cls(restrict(values, mask), mask, lead, covariates, window)
 

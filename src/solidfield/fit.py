@@ -279,9 +279,7 @@ def _leads(leads: Sequence[int] | None, ahead: str | None, step: float) -> Seque
 
 
 def _for_pairs(
-    offset: float | None,
-    holdout: Holdout | Mapping[str, Any] | None,
-    covariates: Covariates | None,
+    offset: float | None, holdout: Holdout | Mapping[str, Any] | None, covariates: Covariates | None
 ) -> list[str]:
     """Options given that are of pairs alone: questions have no use for them."""
     calibration = holdout.calibration if isinstance(holdout, Holdout) else (holdout or {}).get("calibration")

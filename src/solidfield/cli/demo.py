@@ -69,6 +69,5 @@ def demo(
     print_table(table)
     print()
     show.line(
-        "maps",
-        f"{out / 'maps.nc'}   figures   {out / 'maps.png'}  {out / 'calibration.png'}   run   {out / 'run'}",
+        "maps", f"{out / 'maps.nc'}   figures   {out / 'maps.png'}  {out / 'calibration.png'}   run   {out / 'run'}"
     )

@@ -29,14 +29,7 @@ def quality(
     refuse_existing(out, "choose another folder")
     with show.progress("judging", str(frames), json) as update:
         found = rank_sensors(
-            frames,
-            variable,
-            model,
-            transform=transform,
-            most=most,
-            least=least,
-            level=level,
-            progress=update,
+            frames, variable, model, transform=transform, most=most, least=least, level=level, progress=update
         )
     with atomic(out) as part:
         replace(part / "sensors.csv", found.sensors.to_csv(index=False).encode())

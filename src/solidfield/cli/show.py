@@ -22,8 +22,7 @@ from ..errors import SolidError
 
 PresetOption = Annotated[str, typer.Option("--preset", help="smoke, laptop, paper, paper-large, or a TOML file.")]
 SetOption = Annotated[
-    list[str],
-    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable."),
+    list[str], typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable.")
 ]
 EngineOption = Annotated[str, typer.Option(help="Where to work: here, processes, or dask: a cluster.")]
 JobsOption = Annotated[int, typer.Option(help="Processes, here or of a local cluster.")]

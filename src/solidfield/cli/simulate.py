@@ -46,11 +46,7 @@ def simulate(
 def make_world(config: WorldConfig) -> World:
     if config.kind == "gaussian":
         return GaussianWorld(
-            cells=config.grid,
-            side=config.side,
-            frames=config.frames,
-            spacing=config.spacing,
-            seed=config.seed,
+            cells=config.grid, side=config.side, frames=config.frames, spacing=config.spacing, seed=config.seed
         )
     return NavierStokes(
         cells=config.grid,

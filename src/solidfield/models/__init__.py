@@ -29,17 +29,7 @@ from .unet import UNet
 from .unet_mixture import UNetMixture
 
 OURS = (Solid, SolidPaper, SolidOnepass)
-THE_NINE = (
-    UNet,
-    FFNO,
-    OFormer,
-    OmniField,
-    Scent,
-    StyleGAN3,
-    INRGAN,
-    InftyDiff,
-    DDO,
-)  # in the order of the paper
+THE_NINE = (UNet, FFNO, OFormer, OmniField, Scent, StyleGAN3, INRGAN, InftyDiff, DDO)  # in the order of the paper
 MODERN = (UNetMixture,)
 SIMPLE = (Kriging, RadialBasis, InverseDistance, Nearest, Persistence, Climatology)
 

@@ -141,13 +141,7 @@ class RadialBasis(Fitted):
     reference = "Duchon 1977, Splines minimizing rotation-invariant semi-norms; scipy's RBFInterpolator"
     stochastic = False
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
-    SMOOTHINGS = (
-        0.0,
-        0.3,
-        3.0,
-        30.0,
-        300.0,
-    )  # beside r^2 log r, r in cells: 0.3 is slight, 300 nearly a plane
+    SMOOTHINGS = (0.0, 0.3, 3.0, 30.0, 300.0)  # beside r^2 log r, r in cells: 0.3 is slight, 300 nearly a plane
     leads: Tensor  # (L,)
     smoothings: Tensor  # (L, C)
 
@@ -168,9 +162,7 @@ class RadialBasis(Fitted):
 
 
 def _choose(
-    pair: Pair,
-    methods: Sequence[Interpolator],
-    spec: Spec,
+    pair: Pair, methods: Sequence[Interpolator], spec: Spec
 ) -> tuple[Tensor, Tensor]:  # (L,) leads, (L, C) positions of the methods with the least absolute error
     leads = pair.source.lead.unique().float()
     best = []

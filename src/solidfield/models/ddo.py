@@ -203,13 +203,7 @@ class Resample(nn.Module):
     columns: Tensor
 
     def __init__(
-        self,
-        channels: int,
-        shape: tuple[int, int],
-        periodic: Axes,
-        modes: tuple[int, int],
-        up: int,
-        down: int,
+        self, channels: int, shape: tuple[int, int], periodic: Axes, modes: tuple[int, int], up: int, down: int
     ):
         super().__init__()
         # The coarser grid has rate 1 and holds frequencies up to 1/2.

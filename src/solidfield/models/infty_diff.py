@@ -50,14 +50,7 @@ class InftyDiff(FieldDenoising):
     name = "infty-diff"
     reference = "Bond-Taylor & Willcocks, infinity-Diff, ICLR 2024"
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
-        "smoke": {
-            "width": 8,
-            "sparse_blocks": 1,
-            "embedding": 16,
-            "multipliers": (1, 2, 2),
-            "blocks": 1,
-            "steps": 5,
-        },
+        "smoke": {"width": 8, "sparse_blocks": 1, "embedding": 16, "multipliers": (1, 2, 2), "blocks": 1, "steps": 5},
         "laptop": {
             "width": 12,
             "sparse_blocks": 2,

@@ -31,10 +31,7 @@ from ..nn.coords import HORIZON, GaussianFeatures, sinusoidal_codes, unit_coordi
 from ..nn.tokens import tokens_at
 from .regression import Regression, everywhere, input_channels, input_width, known_channels
 
-PLACE_SCALE, LEAD_SCALE = (
-    15.0,
-    10.0,
-)  # of the Gaussian frequencies, in radians per unit: the reference's values
+PLACE_SCALE, LEAD_SCALE = (15.0, 10.0)  # of the Gaussian frequencies, in radians per unit: the reference's values
 
 
 class OmniField(Regression):
@@ -43,24 +40,8 @@ class OmniField(Regression):
         "Valencia et al., OmniField: Conditioned neural fields for robust multimodal spatiotemporal learning, ICLR 2026"
     )
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
-        "smoke": {
-            "width": 16,
-            "latents": 8,
-            "token": 16,
-            "waves": 8,
-            "heads": (2, 2),
-            "head_dim": 8,
-            "trunk": 1,
-        },
-        "laptop": {
-            "width": 64,
-            "latents": 32,
-            "token": 64,
-            "waves": 16,
-            "heads": (2, 4),
-            "head_dim": 32,
-            "trunk": 2,
-        },
+        "smoke": {"width": 16, "latents": 8, "token": 16, "waves": 8, "heads": (2, 2), "head_dim": 8, "trunk": 1},
+        "laptop": {"width": 64, "latents": 32, "token": 64, "waves": 16, "heads": (2, 4), "head_dim": 32, "trunk": 2},
         "paper": {
             "width": 128,
             "latents": 128,

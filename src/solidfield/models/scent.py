@@ -46,31 +46,9 @@ class Scent(Regression):
         "conditioned neural fields, ICML 2025"
     )
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
-        "smoke": {
-            "width": 16,
-            "latents": 8,
-            "layers": 2,
-            "heads": 2,
-            "head_dim": 8,
-            "codes": (8, 4, 4),
-            "reads": 4,
-        },
-        "laptop": {
-            "width": 96,
-            "latents": 48,
-            "layers": 3,
-            "heads": 3,
-            "head_dim": 32,
-            "codes": (64, 16, 16),
-        },
-        "paper": {
-            "width": 512,
-            "latents": 192,
-            "layers": 6,
-            "heads": 8,
-            "head_dim": 64,
-            "codes": (96, 32, 64),
-        },
+        "smoke": {"width": 16, "latents": 8, "layers": 2, "heads": 2, "head_dim": 8, "codes": (8, 4, 4), "reads": 4},
+        "laptop": {"width": 96, "latents": 48, "layers": 3, "heads": 3, "head_dim": 32, "codes": (64, 16, 16)},
+        "paper": {"width": 512, "latents": 192, "layers": 6, "heads": 8, "head_dim": 64, "codes": (96, 32, 64)},
     }
 
     def __init__(

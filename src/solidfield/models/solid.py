@@ -73,13 +73,7 @@ class Solid(Forecaster):
             "patch": 2,
             "dropout": 0.05,
         },
-        "paper": {
-            "base": 64,
-            "multipliers": (1, 2, 2, 2),
-            "blocks": 2,
-            "attention_levels": (2,),
-            "features": 64,
-        },
+        "paper": {"base": 64, "multipliers": (1, 2, 2, 2), "blocks": 2, "attention_levels": (2,), "features": 64},
     }
 
     def __init__(

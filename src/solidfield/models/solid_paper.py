@@ -26,15 +26,7 @@ from ..fields import Source
 from ..forecast import Spec
 from ..nn.unet import UNet
 from .denoising import Denoising
-from .queries import (
-    check_fill,
-    coordinate_channels,
-    earlier_channels,
-    earlier_width,
-    in_patches,
-    readings,
-    silence,
-)
+from .queries import check_fill, coordinate_channels, earlier_channels, earlier_width, in_patches, readings, silence
 from .regression import known_channels
 
 

@@ -44,13 +44,7 @@ class UNetMixture(Forecaster):
     mask_channel: bool
 
     def __init__(
-        self,
-        spec: Spec,
-        *,
-        mask_channel: bool = True,
-        width: int = 32,
-        components: int = 3,
-        periodic: bool = False,
+        self, spec: Spec, *, mask_channel: bool = True, width: int = 32, components: int = 3, periodic: bool = False
     ):
         super().__init__(spec)
         self.mask_channel = mask_channel

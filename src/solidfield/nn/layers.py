@@ -85,10 +85,7 @@ class Up(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:  # (B, C, H, W) -> (B, C, 2 H, 2 W)
         # A transposed convolution turns its kernel around; turn it first, so that weights keep their meaning.
         kernel = torch.einsum("oiab,ap,bq->iopq", self.weight.flip(2, 3), self.spread, self.spread)
-        margin = (
-            1 + 2 * self.periodic[0],
-            1 + 2 * self.periodic[1],
-        )  # a wrapped coarse cell is two fine ones
+        margin = (1 + 2 * self.periodic[0], 1 + 2 * self.periodic[1])  # a wrapped coarse cell is two fine ones
         return F.conv_transpose2d(wrap(x, self.periodic), kernel, self.bias, stride=2, padding=margin)
 
 

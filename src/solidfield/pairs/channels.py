@@ -55,12 +55,7 @@ class Channels:
 
     @classmethod
     def read(
-        cls,
-        path: Path,
-        recipe: dict[str, Any],
-        checksums: dict[str, str],
-        frames: int,
-        shape: tuple[int, int],
+        cls, path: Path, recipe: dict[str, Any], checksums: dict[str, str], frames: int, shape: tuple[int, int]
     ) -> Channels:
         absent = {"static": (0, *shape), "series": (frames, 0), "moving": (frames, 0, *shape)}
         static, series, moving = (

@@ -66,8 +66,7 @@ def appearing(path: Path, kind: str) -> Iterator[zarr.Group]:
 def label(group: zarr.Group, kind: str, version: int, attributes: dict[str, Any]) -> None:
     """Write what a store says of itself; numbers of NumPy become plain ones."""
     text = json.dumps(
-        {"format": f"solidfield-{kind}", "version": version, **attributes},
-        default=lambda value: value.tolist(),
+        {"format": f"solidfield-{kind}", "version": version, **attributes}, default=lambda value: value.tolist()
     )
     group.attrs.update(json.loads(text))
 

@@ -276,15 +276,9 @@ class PairStore:
         return {name: self._array(name) for name in COLUMNS}
 
     @cached_property
-    def _ragged(
-        self,
-    ) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:  # side -> offsets, cells, values
+    def _ragged(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:  # side -> offsets, cells, values
         return {
-            side: (
-                self._array(f"{side}_offsets"),
-                self._array(f"{side}_cells"),
-                self._array(f"{side}_values"),
-            )
+            side: (self._array(f"{side}_offsets"), self._array(f"{side}_cells"), self._array(f"{side}_values"))
             for side in SIDES
         }
 

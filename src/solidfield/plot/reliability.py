@@ -65,12 +65,7 @@ def _ranks_panel(
     whiskers = np.array([[e.mean - e.low, e.high - e.mean] for e in density]).T  # (2, bins), NaN for one case
     ax.bar(middle, height, width=0.9 / bins, color=BLUE)
     ax.errorbar(
-        middle,
-        height,
-        yerr=np.clip(np.nan_to_num(whiskers), 0, None),
-        fmt="none",
-        ecolor="black",
-        elinewidth=0.8,
+        middle, height, yerr=np.clip(np.nan_to_num(whiskers), 0, None), fmt="none", ecolor="black", elinewidth=0.8
     )
     ax.axhline(1, color=GREY, linestyle="--", linewidth=1)
     ax.set(

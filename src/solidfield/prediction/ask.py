@@ -110,9 +110,7 @@ def _between(
 
 
 def exceedance(
-    maps: xr.Dataset,
-    above: float | Sequence[float],
-    variable: str | None = None,
+    maps: xr.Dataset, above: float | Sequence[float], variable: str | None = None
 ) -> xr.DataArray:  # (threshold, ...) the rest as the variable without its members
     """Give the probability that a variable is above each threshold: the share of the members that are.
 
@@ -155,9 +153,7 @@ def exceedance(
 
 
 def area_mean(
-    maps: xr.Dataset,
-    area: Area,
-    quantiles: Sequence[float] = QUANTILES,
+    maps: xr.Dataset, area: Area, quantiles: Sequence[float] = QUANTILES
 ) -> xr.Dataset:  # dims (member, init_time, lead_time)
     """Answer for the mean over an area: that of every member, so that the spread counts how cells vary together.
 

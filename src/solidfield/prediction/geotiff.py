@@ -182,11 +182,7 @@ def _where(raster: Raster) -> list[Tag]:
     if raster.epsg is not None:
         keys = [(1024, 2), *keys, (2048, raster.epsg)] if raster.degrees else [(1024, 1), *keys, (3072, raster.epsg)]
     listed = [1, 1, 0, len(keys), *(word for key, value in keys for word in (key, 0, 1, value))]
-    return [
-        (33550, DOUBLE, [width, height, 0.0]),
-        (33922, DOUBLE, [0.0, 0.0, 0.0, x, y, 0.0]),
-        (34735, SHORT, listed),
-    ]
+    return [(33550, DOUBLE, [width, height, 0.0]), (33922, DOUBLE, [0.0, 0.0, 0.0, x, y, 0.0]), (34735, SHORT, listed)]
 
 
 def _encode(directories: Sequence[Sequence[Tag]], offset: int) -> bytes:

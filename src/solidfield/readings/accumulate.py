@@ -118,10 +118,7 @@ class Accumulator:
         low, high = (int(iy.min()), int(ix.min())), (int(iy.max()) + 1, int(ix.max()) + 1)
         if 0 not in self.shape:
             low = (min(low[0], self.corner[0]), min(low[1], self.corner[1]))
-            high = (
-                max(high[0], self.corner[0] + self.shape[0]),
-                max(high[1], self.corner[1] + self.shape[1]),
-            )
+            high = (max(high[0], self.corner[0] + self.shape[0]), max(high[1], self.corner[1] + self.shape[1]))
         shape = (high[0] - low[0], high[1] - low[1])
         if (low, shape) == (self.corner, self.shape):
             return

@@ -59,10 +59,7 @@ class Contender:
 
 
 def contenders(
-    run: RunRecord,
-    store: PairStore,
-    rivals: Sequence[str],
-    runs: Sequence[RunRecord] = (),
+    run: RunRecord, store: PairStore, rivals: Sequence[str], runs: Sequence[RunRecord] = ()
 ) -> list[Contender]:
     """The run, then its rivals in closed form, then other trained runs; each under a name of its own."""
     for trained in (run, *runs):

@@ -29,10 +29,7 @@ RIVALS = ("kriging", "persistence", "climatology")
 
 
 def evaluate(
-    maps: xr.Dataset,
-    store: PairStore,
-    truth: Truth | None = None,
-    rivals: Sequence[str] = RIVALS,
+    maps: xr.Dataset, store: PairStore, truth: Truth | None = None, rivals: Sequence[str] = RIVALS
 ) -> ScoreTable:
     """Score predicted maps and their rivals against what was held out.
 
@@ -99,11 +96,7 @@ def members_of(maps: xr.Dataset, store: PairStore, position: int = 0) -> np.ndar
 
 
 def write_scores(
-    table: ScoreTable,
-    maps: xr.Dataset,
-    store: PairStore,
-    truth: Truth | None,
-    out: Path,
+    table: ScoreTable, maps: xr.Dataset, store: PairStore, truth: Truth | None, out: Path
 ) -> list[Path]:  # of the figures
     """scores.json; of every variable a figure of one scene and one of calibration, at the first lead."""
     out.mkdir(parents=True, exist_ok=True)

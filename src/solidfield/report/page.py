@@ -124,10 +124,7 @@ def _verdict(found: Verdict) -> str:
 def data_facts(table: ScoreTable) -> list[tuple[str, str]]:
     data, cells = table.about["data"], table.about["map"]
     facts = [
-        (
-            "variables",
-            ", ".join(labelled(name, units) for name, units in table.variables.items()),
-        ),
+        ("variables", ", ".join(labelled(name, units) for name, units in table.variables.items())),
         ("grid", f"{data['grid']} cells, {cells['cells']} of them count"),
         ("examples", ", ".join(f"{count:,} {split}" for split, count in data["examples"].items())),
     ]

@@ -40,10 +40,7 @@ def launch(config: TrainConfig) -> Fabric:
         )
     try:
         fabric = Fabric(
-            devices=devices,
-            num_nodes=nodes,
-            strategy="ddp" if processes > 1 else "auto",
-            precision=config.precision,
+            devices=devices, num_nodes=nodes, strategy="ddp" if processes > 1 else "auto", precision=config.precision
         )
     except (MisconfigurationException, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]

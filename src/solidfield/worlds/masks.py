@@ -116,10 +116,7 @@ def split(
     """Two masks that share s = round(overlap * n) units and halve the rest; an odd one goes to M_i."""
     shared = int(overlap * len(units) + 0.5)
     middle = shared + (len(units) - shared + 1) // 2
-    return (
-        _mask(units[:middle], shape),
-        _mask(np.concatenate([units[:shared], units[middle:]]), shape),
-    )
+    return (_mask(units[:middle], shape), _mask(np.concatenate([units[:shared], units[middle:]]), shape))
 
 
 def _mask(units: np.ndarray, shape: tuple[int, int]) -> np.ndarray:  # (H, W) bool

@@ -40,9 +40,7 @@ class Truth(Protocol):
     @property
     def variables(self) -> tuple[str, ...]: ...
     @property
-    def shifts(
-        self,
-    ) -> tuple[int, int]: ...  # steps in cells along (y, x) that leave the world's law alone; 0 = none
+    def shifts(self) -> tuple[int, int]: ...  # steps in cells along (y, x) that leave the world's law alone; 0 = none
     @property
     def world(self) -> dict[str, Any]: ...
     @property

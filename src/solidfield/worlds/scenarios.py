@@ -51,10 +51,7 @@ class Scenario:
 # The paper's twelve: pattern (random density in percent, or number of blocks) x regime, by name.
 PAPER_SCENARIOS: dict[str, Scenario] = {
     f"{pattern}-{label}-{regime}": Scenario(pattern, amount, regime)
-    for pattern, amounts in (
-        ("random", {"4": 0.04, "10": 0.10, "40": 0.40}),
-        ("block", {"2": 2, "6": 6, "26": 26}),
-    )
+    for pattern, amounts in (("random", {"4": 0.04, "10": 0.10, "40": 0.40}), ("block", {"2": 2, "6": 6, "26": 26}))
     for label, amount in amounts.items()
     for regime in ("global", "instance")
 }

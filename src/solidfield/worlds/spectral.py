@@ -165,12 +165,7 @@ def transform(field: np.ndarray, modes: Modes) -> np.ndarray:  # (cells, cells) 
     return state.view(np.float64)
 
 
-def random_state(
-    draws: np.random.Generator,
-    modes: Modes,
-    alpha: float,
-    tau: float,
-) -> np.ndarray:  # (M, 2 C)
+def random_state(draws: np.random.Generator, modes: Modes, alpha: float, tau: float) -> np.ndarray:  # (M, 2 C)
     """A Gaussian random field: covariance s^2 (-lap + tau^2)^(-alpha), s = tau^(alpha - 1), mean zero.
 
     Modes are drawn shell by shell of max(|k_x|, |k_y|), so a wider band adds modes to the same field.

@@ -49,9 +49,7 @@ class World(Protocol):
     def variables(self) -> tuple[str, ...]: ...  # C names
 
     @property
-    def shifts(
-        self,
-    ) -> tuple[int, int]: ...  # translations in cells along (y, x) that the law allows; 0: none
+    def shifts(self) -> tuple[int, int]: ...  # translations in cells along (y, x) that the law allows; 0: none
 
     def trajectories(self, indices: Sequence[int]) -> np.ndarray: ...  # (n, F, C, H, W) float32
 
@@ -238,11 +236,7 @@ def _create(path: Path, world: World, attributes: dict[str, Any], chunk: int) ->
     )
     files = -(-attributes["trajectories"] // chunk)
     group.create_array("finished", shape=(files,), dtype="int64", chunks=(files,), dimension_names=("chunk",))
-    for name, values, dimension in (
-        ("time", world.times, "frame"),
-        ("y", world.grid.y, "y"),
-        ("x", world.grid.x, "x"),
-    ):
+    for name, values, dimension in (("time", world.times, "frame"), ("y", world.grid.y, "y"), ("x", world.grid.x, "x")):
         group.create_array(name, data=np.asarray(values), dimension_names=(dimension,))
 
 

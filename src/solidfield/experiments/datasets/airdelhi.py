@@ -38,11 +38,7 @@ FOLDS = 5
 KEYS = ["slot", "y", "x"]
 
 
-def read_airdelhi(
-    folder: Path | str,
-    variable: str = "pm2_5",
-    progress: Progress | None = None,
-) -> Frames:
+def read_airdelhi(folder: Path | str, variable: str = "pm2_5", progress: Progress | None = None) -> Frames:
     """The daily files as frames of 30 minutes on the benchmark's cells, all of them that were ever visited."""
     folder = find(Path(folder), "airdelhi", PATTERN)
     files = sorted(folder.glob(PATTERN))
@@ -90,9 +86,7 @@ def _frames(means: pd.Series, variable: str) -> Frames:  # by (slot, y, x)
 
 
 def larger_part(
-    frames: Frames,
-    fold: int = 0,
-    seed: int = 0,
+    frames: Frames, fold: int = 0, seed: int = 0
 ) -> np.ndarray:  # (T, H, W) bool: the 4/5 of each day's rows (A or C); what else was read is the 1/5 (B or D)
     """The benchmark's cut, of all rows of a day."""
     seen = np.isfinite(frames.values[:, 0])

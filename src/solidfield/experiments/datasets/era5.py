@@ -58,11 +58,7 @@ def measured_era5(
 
 
 def era5_pairs(
-    folder: Path | str,
-    path: Path | str,
-    share: float = 0.03,
-    leads: tuple[int, ...] = (0, 1),
-    seed: int = 0,
+    folder: Path | str, path: Path | str, share: float = 0.03, leads: tuple[int, ...] = (0, 1), seed: int = 0
 ) -> PairStore:
     """Pairs of what was read; every fifth day tests. Readings of earlier hours are not given to any model: kriging
     could not use them, and with sensors drawn anew they would cover half of the map."""

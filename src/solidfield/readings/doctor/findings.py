@@ -107,9 +107,7 @@ KINDS = (
     Kind("precipitation", r"^(tp|pr|rain|precip.*|.*rainfall.*)$", {"": (0.0, INFINITE)}),
     Kind("radiation", r"^(ssrd|rsds|ghi|solar.*|.*radiation.*|.*irradiance.*)$", {"": (-50.0, 1500.0)}),
     Kind(
-        "concentration",
-        r"^(pm.*|aqi|no2?|nox|o3|ozone|so2|co2?|nh3|bc|voc.*|.*concentration.*)$",
-        {"": CONCENTRATION},
+        "concentration", r"^(pm.*|aqi|no2?|nox|o3|ozone|so2|co2?|nh3|bc|voc.*|.*concentration.*)$", {"": CONCENTRATION}
     ),
 )
 UNITS = {"k": "K", "kelvin": "K", "degc": "degC", "c": "degC", "°c": "degC", "celsius": "degC",
