@@ -1,6 +1,9 @@
 """Members from sets of readings: in a Gaussian world they are draws of the exact posterior."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 
 from solidfield.models.solid_set import KINDS, SolidSet
@@ -82,3 +85,17 @@ def test_a_stretch_makes_intervals_hold():
     held = [draw(r, r.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3)) for r in records]
     stretch = model.calibrate(held)
     assert abs(stretch["unread"] - 1 / 0.6) < 0.15
+
+
+def test_places_set_aside_are_corrected_for_being_easier_than_all():
+    """Where the prior misses by 1.3 times as much elsewhere, laws of unread places are wider by just that."""
+    model = gaussian_model(24)
+    record = simulated(covariance(), 12, 0.4, 0)[0]
+    plan = Plan(before=4, after=4, unread=1.0, outage=0.0, sparse=0.0)
+    held = draw(record, record.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3))
+    mean = model.kriged(held.questions)[1].mean
+    harder = replace(held, values=mean + 1.3 * (held.values - mean))
+    alone = model.calibrate([held])
+    both = model.calibrate([held], [harder])
+    assert both["unread"] == pytest.approx(1.3 * alone["unread"], rel=1e-3)
+    assert both["gap 1"] == alone["gap 1"]

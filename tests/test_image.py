@@ -21,8 +21,8 @@ SHAPE = (48, 60)
 
 
 def an_image(freedom: float = np.inf) -> Image:
-    flat = np.zeros(SHAPE)
-    return Image(flat, flat + 1, (1.0, 8.0, 0.5, 2.0, 0.01), 0.0, freedom, 1.0, {})
+    sizes = torch.tensor([1.0, 0.5, 0.01], dtype=torch.float64)
+    return Image(0.0, np.ones(SHAPE), (8.0, 2.0), sizes, 0.0, freedom, 1.0, {})
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,8 @@ def test_an_image_is_filled_honestly_from_itself(cloudy, monkeypatch):
     """Readings stay, hidden cells are held as often as said, and so are the means of blocks."""
     truth, given = cloudy
     monkeypatch.setattr(images, "HIDDEN", 120)
-    monkeypatch.setattr(images, "TRIES", 25)
+    monkeypatch.setattr(images, "PLACES", 6)
+    monkeypatch.setattr(images, "STEPS", 25)
     image, centre, scale, members = fill_image(given, members=40)
     gap = np.isnan(given)
     np.testing.assert_allclose(members[:, ~gap], np.broadcast_to(given[~gap].astype(np.float32), (40, (~gap).sum())))
@@ -74,6 +75,18 @@ def test_an_image_is_filled_honestly_from_itself(cloudy, monkeypatch):
     assert np.abs(truth - centre)[gap].mean() < 0.7 * np.abs(truth - np.nanmean(given))[gap].mean()
 
 
+def test_what_is_hidden_has_no_part_in_what_predicts_it(cloudy):
+    """Whatever stands in the hidden cells, the readings near them and the roughness around them are the same."""
+    _, given = cloudy
+    cells, rough = images._hide(given, np.random.default_rng(3))
+    other = given.copy()
+    other[tuple(cells.cell.T)] = 1e30
+    again, wild = images._hide(other, np.random.default_rng(3))
+    assert not np.isin(cells.near[cells.valid], cells.cell @ [SHAPE[1], 1]).any()
+    np.testing.assert_array_equal(again.near, cells.near)
+    np.testing.assert_array_equal(wild, rough)
+
+
 def test_blocks_of_exact_members_hold_their_share():
     """Truth and members from one law: the mean of a block lies in the members' interval as often as it should."""
     draws = standard_normal(121, 150, 150, key="blocks")
@@ -84,7 +97,8 @@ def test_blocks_of_exact_members_hold_their_share():
 def test_the_verbs_fill_an_image_and_judge_it(cloudy, tmp_path, monkeypatch):
     truth, given = cloudy
     monkeypatch.setattr(images, "HIDDEN", 60)
-    monkeypatch.setattr(images, "TRIES", 10)
+    monkeypatch.setattr(images, "PLACES", 2)
+    monkeypatch.setattr(images, "STEPS", 10)
     place = {"lat": 40 + 0.01 * np.arange(48), "lon": 5 + 0.01 * np.arange(60)}
     both = xr.Dataset({"given": (("lat", "lon"), given), "truth": (("lat", "lon"), truth)}, place)
     both.to_netcdf(tmp_path / "satellite.nc")

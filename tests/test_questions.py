@@ -187,16 +187,20 @@ def test_gaps_are_of_training_frames_alone():
     assert (store.gaps[train] == ~read[train])[:, store.stations].all()
 
 
-def test_a_place_set_aside_is_known_in_training_and_never_asked_about():
+def test_a_place_set_aside_is_never_taken_for_unread_in_training():
+    """It is asked about with what it read at other times; calibration asks about it, and about all, as unread."""
     aside = np.zeros(GRID.shape, bool)
     aside[1, 2] = True
     store = dataclasses.replace(stations(), aside=aside)
     config = TrainConfig(minutes=1, batch=400)
-    task = QuestionTask(store, Scaling((0.0,), (1.0,)), Plan(unread=0.5), config, {})
-    lesson = task.batch(0, 0, 1, None).questions
-    at = torch.from_numpy(aside.ravel())
-    assert not at[lesson.asked_cell].any()
-    assert (at[lesson.cell] & lesson.known).any()
-    unread = [one.questions for one in task.calibration()][-1]
+    task = QuestionTask(store, Scaling((0.0,), (1.0,)), Plan(unread=1.0, as_was=0.5, outage=0.0), config, {})
+    lesson, at = task.batch(0, 0, 1, None).questions, torch.from_numpy(aside.ravel())
+    own = (lesson.known & lesson.own).any(1)
+    assert own[at[lesson.asked_cell]].all()
+    assert not own[~at[lesson.asked_cell]].any()
+    assert at[lesson.asked_cell].any()
+    unread, everywhere = [one.questions for one in task.calibration()][-1], next(task.everywhere()).questions
     assert at[unread.asked_cell].all()
-    assert not (unread.known & unread.own).any()
+    assert set(everywhere.asked_cell.tolist()) == set(store.places.tolist())
+    for questions in (unread, everywhere):
+        assert not (questions.known & questions.own).any()

@@ -9,7 +9,7 @@ What the network learned at a few places is in part what is special about each o
 rough: f is averaged over a few places around the target (AROUND), where no reading of its own is known.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
-gaps by their length, forecasts by their lead, unread places at sensors that training never asked about.
+gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
 
 Beyond the largest training reading M a law goes on no farther than the readings' own tail: x > M becomes
 M + t (1 - exp(-(x - M) / t)), where t is the way from their 99 % quantile to M; likewise below the smallest. A
@@ -38,6 +38,7 @@ from .set_encoder import Blur, SetEncoder
 
 GAPS, UNREAD, AHEAD = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+"), ("unread", "unread, outage"), ("1", "2-4", "5+")
 KINDS = (*GAPS, *UNREAD, *(f"ahead {lead}" for lead in AHEAD), *(f"unread, ahead {lead}" for lead in AHEAD))
+UNREAD_KINDS = [place for place, name in enumerate(KINDS) if name.startswith("unread")]
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
 LEVELS = (0.5, 0.9, 0.98)  # of central intervals that are made to hold their share
 EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
@@ -258,7 +259,7 @@ class SolidSet(nn.Module):
         features, law = self.evened(lesson.questions, as_read=True)
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
-        return self.law.latent(features, z, channel, error), z / torch.hypot(torch.ones(()), error)
+        return self.law.latent(features, z, channel, error), self._prior_latent(lesson, law)
 
     def kind(self, questions: Questions) -> Tensor:  # (B,) positions in KINDS
         """What a question is like, by what it knows."""
@@ -275,16 +276,33 @@ class SolidSet(nn.Module):
         return torch.where(ahead, by_lead, torch.where(gap < far, by_gap, unread))
 
     @torch.no_grad()
-    def calibrate(self, held_out: Iterable[Lesson]) -> dict[str, float]:
-        """Stretch the laws of each kind until central intervals hold their share of held-out targets."""
-        found = []
+    def calibrate(self, held_out: Iterable[Lesson], everywhere: Iterable[Lesson] = ()) -> dict[str, float]:
+        """Stretch the laws of each kind until central intervals hold their share of held-out targets.
+
+        `held_out` asks about unread places only where training never did so, and these are few, by chance easy or hard.
+        `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there.
+        """
+        found, every = [], []
         for lesson in held_out:
             found.append((*self.latent(lesson), self.kind(lesson.questions), lesson.questions.asked_channel))
+        for lesson in everywhere:
+            z = self._prior_latent(lesson, self.kriged(lesson.questions)[1])
+            every.append((z, self.kind(lesson.questions), lesson.questions.asked_channel))
         own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
         for c in range(self.prior.channels):
-            self.stretch[c] = stretches(own[channel == c].abs(), kinds[channel == c])
-            self.prior_stretch[c] = stretches(prior[channel == c].abs(), kinds[channel == c])
+            mine = channel == c
+            self.stretch[c], self.prior_stretch[c] = (stretches(z[mine].abs(), kinds[mine]) for z in (own, prior))
+        for c in range(self.prior.channels if every else 0):
+            z, kinds, channel = (torch.cat(part) for part in zip(*every, strict=True))
+            wanted = stretches(z[channel == c].abs(), kinds[channel == c])[UNREAD_KINDS]
+            harder = wanted / self.prior_stretch[c, UNREAD_KINDS]
+            self.stretch[c, UNREAD_KINDS] = (harder * self.stretch[c, UNREAD_KINDS]).clamp(NARROWEST, WIDEST)
+            self.prior_stretch[c, UNREAD_KINDS] = wanted
         return dict(zip(KINDS, self.stretch[0, :, LEVELS.index(0.9)].tolist(), strict=True))
+
+    def _prior_latent(self, lesson: Lesson, law: Laws) -> Tensor:  # (B,)
+        values = unbounded(lesson.values, self.ends[lesson.questions.asked_channel])
+        return (values - law.mean) / torch.hypot(law.std, lesson.errors)
 
 
 def stretches(

@@ -6,7 +6,8 @@ A target is any reading of a training frame. What its question may know is drawn
     hidden   with `unread` the whole record of the target's own cell; else with `outage` every cell for a while around
              the target; else a gap of the cell's own record around it. Lengths are log-uniform, from one frame to
              `longest`: as many hours as days. With `as_was`, what the record itself missed around another gap of the
-             station instead
+             station instead. Places that are set aside are never asked about as if they were unread: how wide to be
+             at unread places is learned there
     thin     with `sparse`, a share of all other cells: other networks than this one
     alone    of several variables, with one chance in two the cell's others stay: they may be measured there as well
 
@@ -61,7 +62,7 @@ def draw(
     chosen = readings[torch.randint(len(readings), (count,), generator=generator).numpy()]
     first, last = _sides(count, plan, generator)
     frame, cell = record.frames[chosen], record.cells[chosen]
-    hiding = _hiding(record, record.place[chosen], plan, generator)
+    hiding = _hiding(record, record.place[chosen], plan, split, generator)
     questions = ask(record, frame, cell, first, last, hiding, split, generator)
     values, errors = (torch.from_numpy(part[chosen]) for part in (record.values, record.own_errors))
     return Lesson(questions, values, errors)
@@ -81,6 +82,7 @@ def _hiding(
     record: Record,
     at: np.ndarray,  # (B,) places of the targets
     plan: Plan,
+    split: str,
     generator: torch.Generator,
 ) -> Hiding:
     count = len(at)
@@ -92,14 +94,15 @@ def _hiding(
     around = torch.stack([-(length * part).floor(), (length * (1 - part)).floor()], 1).long()
     short = around.clamp(-plan.before // 2, max(plan.after // 2, 0))  # something must be left
     ever, never = torch.tensor([-(2**30), 2**30]), torch.tensor([1, 0])
-    unread, out, was = rand() < plan.unread, rand() < plan.outage, rand() < plan.as_was
+    known = torch.from_numpy(record.place_aside[at] & (split == "train"))  # never asked about as if it were unread
+    unread, out, was = (rand() < plan.unread) & ~known, rand() < plan.outage, rand() < plan.as_was
     # An unread place is asked about with other sensors away in training: else the network learns each training place by
     # the pattern of its neighbours, and never practises to be far from all of them.
     thinned = rand() < torch.where(unread, plan.sparse_unread, plan.sparse)
     thin = torch.where(thinned, rand(), torch.zeros(count))
     as_at = _gaps_of(record, at, rand())
-    was = was & ~unread & (as_at >= 0)
-    own = torch.where(was[:, None], 0, around)
+    was = was & ~unread & ~known & (as_at >= 0)
+    own = torch.where(known[:, None], short, torch.where(was[:, None], 0, around))
     return Hiding(
         torch.where(unread[:, None], ever, own),
         torch.where((out & ~unread & ~was)[:, None], short, never),

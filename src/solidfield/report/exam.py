@@ -1,7 +1,7 @@
 """Who is kept away when a run of questions is judged by the readings of its test frames.
 
     held_sensors   held for ever: neither trained on nor known
-    set_aside      never asked about in training; their whole record is hidden
+    set_aside      never taken for unread in training; their whole record is hidden
     left_out       a fifth of the others in turn, with their whole record; training has taken them for unread
     gaps           another fifth, with a gap of their record around the frame; only at the time of the readings
     known_places   ahead: all others, of which everything up to the start is known

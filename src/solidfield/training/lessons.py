@@ -56,11 +56,8 @@ class QuestionTask(Task):
         return self._draw("train", self.config.batch // processes, ("questions", step, rank))
 
     def _draw(self, split: str, count: int, key: tuple[int | str, ...]) -> Lesson:
-        """Training asks about no place that is set aside: how wide to be at unread places is learned there."""
-        generator, targets = torch_generator(self.config.seed, *key), self.record.of_split(split)
-        if split == "train":
-            targets = targets[~self.record.place_aside[self.record.place[targets]]]
-        return draw(self.record, targets, count, self.plan, split, generator)
+        generator = torch_generator(self.config.seed, *key)
+        return draw(self.record, self.record.of_split(split), count, self.plan, split, generator)
 
     @property
     def prior_steps(self) -> int:
@@ -75,9 +72,15 @@ class QuestionTask(Task):
         model.in_units(transforms, scaling.mean, scaling.std, scaling.physical_std)
         train = self.record.of_split("train")
         values, channel = self.record.values[train], self.record.cells[train] // self.record.grid.cells
+        everywhere = replace(self.record, aside=None)  # a covariance learns no place by heart
+
+        def lesson(step: int) -> Lesson:
+            generator = torch_generator(self.config.seed, "prior", step)
+            return draw(everywhere, train, PRIOR_BATCH, self.plan, "train", generator)
+
         model.bounded_by([torch.from_numpy(values[channel == c]) for c in range(count)])
         model.prepare(
-            lambda step: self._draw("train", PRIOR_BATCH, ("prior", step)),
+            lesson,
             self.spacing(),
             len(self.record.places),
             round(max(FEWEST_STEPS, brief * self.prior_steps)),
@@ -106,9 +109,17 @@ class QuestionTask(Task):
         for lesson in self.lessons(CALIBRATION, "calibration"):
             yield lesson if self.record.aside is None else _where(lesson, self._read(lesson))
         readings = self.record.of_split(self._judges)
-        readings = readings[self.record.place_aside[self.record.place[readings]]]
+        yield from self._unread(readings[self.record.place_aside[self.record.place[readings]]], "unread")
+
+    def everywhere(self) -> Iterator[Lesson]:
+        """Held-out questions about all places as if they were unread, where some of them are set aside."""
+        return self._unread(
+            self.record.of_split(self._judges) if self.record.aside is not None else np.zeros(0, int), "everywhere"
+        )
+
+    def _unread(self, readings: np.ndarray, word: str) -> Iterator[Lesson]:
         for number in range(CALIBRATION // 4 // AT_ONCE if len(readings) else 0):
-            generator = torch_generator(self.config.seed, "unread", number)
+            generator = torch_generator(self.config.seed, word, number)
             plan = replace(self.plan, unread=1.0, sparse_unread=0.0)  # the network as it is
             yield draw(self.record, readings, AT_ONCE, plan, "validation", generator)
 
@@ -123,7 +134,9 @@ class QuestionTask(Task):
 
     def conclude(self, model: SolidSet, device: torch.device | str) -> None:
         model.look = None
-        model.calibrate(lesson.to(device) for lesson in self.calibration())
+        model.calibrate(
+            (lesson.to(device) for lesson in self.calibration()), (lesson.to(device) for lesson in self.everywhere())
+        )
 
     def describe(self, model: SolidSet) -> dict[str, Any]:
         record = self.record

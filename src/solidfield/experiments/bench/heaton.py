@@ -60,7 +60,7 @@ class HeatonCell(Cell):
         judged = np.isfinite(truth) & ~np.isfinite(given)
         error, width = (truth - centre)[judged], scale[judged]
         found = scores(error, lambda level: width * student_quantile(image, level))
-        learned = {"covariance": list(image.covariance), "power": image.power, "freedom": image.freedom}
+        learned = {"covariance": image.covariance.tolist(), "power": image.power, "freedom": image.freedom}
         return {
             **found,
             "cells": int(judged.sum()),
