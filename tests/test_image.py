@@ -14,21 +14,19 @@ from solidfield.errors import SolidError
 from solidfield.experiments.bench.heaton import HeatonCell, block_coverage
 from solidfield.experiments.cell import Place
 from solidfield.prediction import image as images
-from solidfield.prediction.image import Image, fill_image, krige, learn, near_cells, scores
+from solidfield.prediction.image import Covariance, fill_image, krige, learn, near_cells, scores
 from solidfield.prediction.maps import open_maps
 
 SHAPE = (48, 60)
 
 
-def an_image(freedom: float = np.inf) -> Image:
-    sizes = torch.tensor([1.0, 0.5, 0.01], dtype=torch.float64)
-    return Image(0.0, np.ones(SHAPE), (8.0, 2.0), sizes, 0.0, freedom, 1.0, {})
+LAW = Covariance(60.0, *(torch.tensor(x).double() for x in ([8.0, 2.0], [1.0, 0.5, 0.01], [[0.3, 0.2], [0.0, 0.0]])))
 
 
 @pytest.fixture(scope="module")
 def cloudy():
     """A field of known covariance behind clouds: (truth, the same with NaN)."""
-    truth = images._field(an_image(), SHAPE, np.random.default_rng(5)) + 0.05 * np.arange(60)
+    truth = images.fields(LAW, SHAPE)(np.random.default_rng(5)) + 0.05 * np.arange(60)
     given = truth.copy()
     for y, x in ((5, 5), (20, 30), (34, 8), (10, 44)):
         given[y : y + 9, x : x + 11] = np.nan
@@ -39,11 +37,11 @@ def test_kriging_by_all_readings_is_the_formula(cloudy):
     truth, _ = cloudy
     mask = np.zeros(SHAPE, bool)
     mask[::16, ::16] = True  # all of them are on every lattice, and few enough to be heard by all
-    image, cell = an_image(), np.array([[5, 7], [40, 33]])
-    mean, variance, _ = krige(image, near_cells(mask, cell), np.where(mask, truth, 0.0))
+    cell = np.array([[5, 7], [40, 33]])
+    mean, variance, _ = krige(LAW, near_cells(mask, cell), np.where(mask, truth, 0.0))
     site = torch.from_numpy(np.argwhere(mask)).double()
-    k = image.correlation(torch.cdist(site, site)) + 0.01 * torch.eye(len(site))
-    across = image.correlation(torch.cdist(site, torch.from_numpy(cell).double()))
+    k = LAW(site[:, None] - site) + 0.01 * torch.eye(len(site))
+    across = LAW(site[:, None] - torch.from_numpy(cell))
     weight = torch.linalg.solve(k, across)
     np.testing.assert_allclose(mean, weight.T @ torch.from_numpy(truth[mask]), atol=1e-9)
     np.testing.assert_allclose(variance, 1.51 - (weight * across).sum(0), atol=1e-9)
@@ -61,7 +59,8 @@ def test_an_image_is_filled_honestly_from_itself(cloudy, monkeypatch):
     """Readings stay, hidden cells are held as often as said, and so are the means of blocks."""
     truth, given = cloudy
     monkeypatch.setattr(images, "HIDDEN", 120)
-    monkeypatch.setattr(images, "PLACES", 6)
+    monkeypatch.setattr(images, "PLACES", 4)
+    monkeypatch.setattr(images, "SAMPLE", 120)
     monkeypatch.setattr(images, "STEPS", 25)
     image, centre, scale, members = fill_image(given, members=40)
     gap = np.isnan(given)
@@ -98,6 +97,7 @@ def test_the_verbs_fill_an_image_and_judge_it(cloudy, tmp_path, monkeypatch):
     truth, given = cloudy
     monkeypatch.setattr(images, "HIDDEN", 60)
     monkeypatch.setattr(images, "PLACES", 2)
+    monkeypatch.setattr(images, "SAMPLE", 60)
     monkeypatch.setattr(images, "STEPS", 10)
     place = {"lat": 40 + 0.01 * np.arange(48), "lon": 5 + 0.01 * np.arange(60)}
     both = xr.Dataset({"given": (("lat", "lon"), given), "truth": (("lat", "lon"), truth)}, place)
@@ -114,3 +114,24 @@ def test_the_verbs_fill_an_image_and_judge_it(cloudy, tmp_path, monkeypatch):
     assert result["hidden_by_us"] == learn(given).honesty
     with pytest.raises(SolidError, match="--variable"):
         solid("fit", tmp_path / "satellite.nc", "--out", tmp_path / "other.nc")
+
+
+def test_a_bend_stretches_one_direction_as_the_exponential_of_its_matrix_does():
+    way = torch.from_numpy(standard_normal(50, 2, key="bend"))
+    b, c = 0.3, -0.7
+    bent = way @ torch.linalg.matrix_exp(torch.tensor([[b, c], [c, -b]]).double())
+    one, flat = (
+        Covariance(1e6, torch.tensor([2.0]), torch.tensor([1.0, 0.0]), torch.tensor([pair]))
+        for pair in ((b, c), (0.0, 0.0))
+    )
+    torch.testing.assert_close(one(way), flat(bent), rtol=1e-5, atol=1e-6)
+
+
+def test_fields_have_their_covariance():
+    """Over 3,000 draws, between any two of a few cells, near and far."""
+    draw, generator = images.fields(LAW, (9, 40)), np.random.default_rng(0)
+    cells = np.array([[0, 0], [0, 1], [4, 3], [8, 39], [8, 20]])
+    values = np.stack([draw(generator)[tuple(cells.T)] for _ in range(3000)])
+    place = torch.from_numpy(cells).double()
+    exact = LAW(place[:, None] - place).numpy() + 0.01 * np.eye(5)
+    np.testing.assert_allclose(np.cov(values.T), exact, atol=5 * 1.5 / 3000**0.5)

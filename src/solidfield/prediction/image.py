@@ -5,22 +5,29 @@ the image, and what was read there is hidden. Given the readings that are left, 
 
     x(p) = m(p) + s(p) r(p)^g T(z(p)),       z = (g(p) - w_p' g(near)) / sd(p)
 
-with kriging of the readings near it, m and s under C(d) = sum_j a_j e^{-d/l_j} + nugget, where the lengths l_j go from
-neighbouring cells to half the image, so that no scale is left out; r(p), how rough the image is around p; and T from
-N(0, 1) to a Student law, since errors have longer tails. All of it (a_j, nugget, g, the law) is fitted to half of the
-hidden cells, and the other half says how honest it is; what is hidden has no part in the roughness around it. Near are
-the nearest readings, and the nearest on two coarser lattices, so that a wide gap is seen from all sides (Vecchia 1988;
-Katzfuss and Guinness 2021). Members have z of one field each, by Matheron's rule, so that means of areas have honest
-laws, too.
+with kriging of the readings near it, m and s under
+
+    C(d) = W(|d| / R) sum_j a_j M(|e^{B_j} d| / l_j) + nugget,      M(u) = (1 + sqrt(3) u) e^{-sqrt(3) u},
+
+where the lengths l_j go from neighbouring cells to half the image, so that no scale is left out, and B_j = [[b, c],
+[c, -b]] stretches one direction and shrinks the other: streaks go on into a gap. W(u) = (1 - u)^4 (4 u + 1) is 0 beyond
+the image's diagonal R (Wendland 1995), so that fields can be drawn exactly on a torus. r(p) is how rough the image is
+around p, and T leads from N(0, 1) to a Student law, since errors have longer tails. All of it (a_j, B_j, nugget, g, the
+law) is fitted to half of the hidden cells, and the other half says how honest it is; what is hidden has no part in the
+roughness around it. Near are the nearest readings, and the nearest on three coarser lattices, so that a wide gap is seen
+from all sides (Vecchia 1988; Katzfuss and Guinness 2021). Members have z of one field each, by Matheron's rule, so
+that means of areas have honest laws, too.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from scipy.fft import next_fast_len
 from scipy.ndimage import gaussian_filter
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
@@ -31,7 +38,7 @@ from torch import Tensor
 from ..errors import SolidError
 from ..keys import numpy_generator
 
-NEAR = ((1, 24), (4, 12), (16, 12))  # step of a lattice in cells, and readings of it that a cell hears
+NEAR = ((1, 16), (3, 16), (9, 16), (27, 16))  # step of a lattice in cells, and readings of it that a cell hears
 PLACES, HIDDEN = 24, 500  # where the gaps are laid, and cells hidden by each that are used
 SCALES = (1 / 512, 1 / 128, 1 / 32, 1 / 8, 1 / 2)  # lengths of the covariance, as parts of the image's diagonal
 STEPS, SAMPLE, RATE = 150, 600, 0.15  # of the descent to the covariance: steps, cells of each, size of the first
@@ -41,25 +48,43 @@ LEAST = 500  # readings of an image from which anything can be learned
 
 
 @dataclass(frozen=True)
+class Covariance:
+    """C of two cells, by the way from one to the other."""
+
+    reach: float  # R, in cells
+    lengths: Tensor  # (J,) l
+    sizes: Tensor  # (J + 1,) a and, last, the nugget
+    bends: Tensor  # (J, 2) b and c
+
+    @property
+    def total(self) -> Tensor:
+        return self.sizes.sum()
+
+    def __call__(self, way: Tensor) -> Tensor:  # (..., 2) -> (...)
+        """Without the nugget."""
+        found = torch.zeros_like(way[..., 0])
+        for size, length, (b, c) in zip(self.sizes, self.lengths, self.bends, strict=False):
+            r = (b**2 + c**2 + 1e-12).sqrt()  # e^B = cosh r + B sinh(r) / r, since B^2 = r^2
+            even, odd = r.cosh(), r.sinh() / r
+            y, x = way[..., 0], way[..., 1]
+            bent = torch.stack([(even + odd * b) * y + odd * c * x, odd * c * y + (even - odd * b) * x], -1)
+            u = 3**0.5 * (bent.square().sum(-1) + 1e-12).sqrt() / length
+            found = found + size * (1 + u) * torch.exp(-u)
+        u = (way.norm(dim=-1) / self.reach).clamp(max=1)
+        return found * (1 - u) ** 4 * (4 * u + 1)
+
+
+@dataclass(frozen=True)
 class Image:
     """What was learned of an image."""
 
     mean: float
     rough: np.ndarray  # (H, W), 1 on average
-    lengths: tuple[float, ...]  # l, in cells
-    covariance: Tensor  # a and, last, the nugget
-    power: float  # g
-    freedom: float  # of the Student law
-    stretch: float
-    honesty: dict[str, float]  # at hidden cells that nothing was fitted to
-
-    @property
-    def variance(self) -> Tensor:
-        return self.covariance[:-1].sum()
-
-    def correlation(self, apart: Tensor) -> Tensor:
-        terms = (size * torch.exp(-apart / length) for size, length in zip(self.covariance, self.lengths, strict=False))
-        return sum(terms, torch.zeros_like(apart))
+    covariance: Covariance
+    power: float = 0.0  # g
+    freedom: float = 1e9  # of the Student law
+    stretch: float = 1.0
+    honesty: dict[str, float] = field(default_factory=dict)  # at hidden cells that nothing was fitted to
 
 
 @dataclass(frozen=True)
@@ -86,24 +111,22 @@ def near_cells(mask: np.ndarray, cell: np.ndarray) -> Cells:
 
 
 def krige(
-    image: Image, cells: Cells, residual: np.ndarray
+    covariance: Covariance, cells: Cells, residual: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # residual (H, W) -> (n,) mean, (n,) variance, (n, m) weights
-    parts = [solve(image, cells, residual, slice(i, i + AT_ONCE)) for i in range(0, len(cells.cell), AT_ONCE)]
+    parts = [solve(covariance, cells, residual, slice(i, i + AT_ONCE)) for i in range(0, len(cells.cell), AT_ONCE)]
     mean, variance, weight = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     return mean, variance, weight
 
 
-def solve(image: Image, cells: Cells, residual: np.ndarray, rows: slice | np.ndarray) -> tuple[Tensor, ...]:
+def solve(covariance: Covariance, cells: Cells, residual: np.ndarray, rows: slice | np.ndarray) -> tuple[Tensor, ...]:
     near, valid, width = cells.near[rows], torch.from_numpy(cells.valid[rows]), residual.shape[1]
     place = torch.from_numpy(np.stack([near // width, near % width], -1)).double()  # (n, m, 2)
-    total = image.variance + image.covariance[-1]
-    k = image.correlation(torch.cdist(place, place)) * (valid[:, :, None] & valid[:, None])
-    k = k + torch.diag_embed(torch.where(valid, image.covariance[-1], 1.0))
-    apart = torch.cdist(place, torch.from_numpy(cells.cell[rows]).double()[:, None])[..., 0]
-    across = image.correlation(apart) * valid
+    k = covariance(place[:, :, None] - place[:, None]) * (valid[:, :, None] & valid[:, None])
+    k = k + torch.diag_embed(torch.where(valid, covariance.sizes[-1], 1.0))
+    across = covariance(place - torch.from_numpy(cells.cell[rows]).double()[:, None]) * valid
     weight = torch.cholesky_solve(across[..., None], torch.linalg.cholesky(k))[..., 0]
     value = torch.from_numpy(residual.ravel()[near]) * valid
-    left = torch.maximum(total - (weight * across).sum(1), 1e-6 * total)
+    left = torch.maximum(covariance.total - (weight * across).sum(1), 1e-6 * covariance.total)
     return (weight * value).sum(1), left, weight
 
 
@@ -117,33 +140,32 @@ def learn(values: np.ndarray, seed: int = 0) -> Image:  # (H, W), NaN in the gap
         )
     examples = [_hide(values, numpy_generator(seed, "hide", place)) for place in range(PLACES)]
     fitted, judged = (_together(examples[start::2]) for start in (0, 1))
-    mean, side = float(values[mask].mean()), float(np.hypot(*mask.shape))
+    mean, rough = float(values[mask].mean()), _roughness(values)
     residual = np.where(mask, values - mean, 0.0)
-    lengths = tuple(side * scale for scale in SCALES)
-    image = Image(mean, _roughness(values), lengths, _covariance(lengths, fitted[0], residual, seed), 0.0, 1e9, 1.0, {})
-    power, freedom, stretch = _law(*_errors(image, fitted[0], residual), fitted[1])
-    image = replace(image, power=power, freedom=freedom, stretch=stretch)
-    error, sd = _errors(image, judged[0], residual)
+    covariance = _fitted(fitted[0], residual, numpy_generator(seed, "covariance"))
+    image = Image(mean, rough, covariance, *_law(*_errors(covariance, fitted[0], residual), fitted[1]))
+    error, sd = _errors(covariance, judged[0], residual)
     scale = sd * judged[1] ** image.power
     return replace(image, honesty=scores(error, lambda level: scale * student_quantile(image, level)))
 
 
-def _covariance(lengths: tuple[float, ...], cells: Cells, residual: np.ndarray, seed: int) -> Tensor:
-    """Sizes of the terms of the covariance, and the nugget, under which the hidden cells are likeliest."""
-    truth, draws = torch.from_numpy(residual[tuple(cells.cell.T)]), numpy_generator(seed, "covariance")
+def _fitted(cells: Cells, residual: np.ndarray, draws: np.random.Generator) -> Covariance:
+    """The covariance under which the hidden cells are likeliest."""
+    truth = torch.from_numpy(residual[tuple(cells.cell.T)])
+    reach = float(np.hypot(*residual.shape))
+    lengths = reach * torch.tensor(SCALES, dtype=torch.float64)
     start = torch.tensor([*(1 / len(lengths) for _ in lengths), 0.01], dtype=torch.float64)
-    logs = torch.log(truth.var() * start).requires_grad_()
-    optimiser = torch.optim.Adam([logs], RATE)
+    logs, bends = torch.log(truth.var() * start), torch.zeros(len(lengths), 2, dtype=torch.float64)
+    optimiser = torch.optim.Adam([logs.requires_grad_(), bends.requires_grad_()], RATE)
     for step in range(STEPS):
         optimiser.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
         rows = draws.choice(len(truth), min(SAMPLE, len(truth)), replace=False)
-        image = Image(0.0, residual, lengths, logs.exp(), 0.0, 1e9, 1.0, {})
-        mean, variance, _ = solve(image, cells, residual, rows)
+        mean, variance, _ = solve(Covariance(reach, lengths, logs.exp(), bends), cells, residual, rows)
         surprise = 0.5 * (variance.log() + (truth[rows] - mean).square() / variance).mean()
         optimiser.zero_grad()
         surprise.backward()
         optimiser.step()
-    return logs.detach().exp()
+    return Covariance(reach, lengths, logs.detach().exp(), bends.detach())
 
 
 def student_quantile(image: Image, level: np.ndarray | float) -> np.ndarray:
@@ -174,28 +196,38 @@ def fill_image(
     image, mask = learn(values, seed), np.isfinite(values)
     cells = near_cells(mask, np.argwhere(~mask))
     residual = np.where(mask, values - image.mean, 0.0)
-    mean, variance, weight = krige(image, cells, residual)
+    mean, variance, weight = krige(image.covariance, cells, residual)
     where = tuple(cells.cell.T)
     sd = np.sqrt(variance)
     centre, scale = values.copy(), np.zeros_like(values)
     centre[where] = image.mean + mean
     scale[where] = sd * image.rough[where] ** image.power
     drawn = np.repeat(centre[None].astype(np.float32), members, 0)
+    draw = fields(image.covariance, values.shape)
     for k in range(members):
-        field = _field(image, values.shape, numpy_generator(seed, "image", k))
-        z = (field[where] - (weight * field.ravel()[cells.near] * cells.valid).sum(1)) / sd
+        noise = draw(numpy_generator(seed, "image", k))
+        z = (noise[where] - (weight * noise.ravel()[cells.near] * cells.valid).sum(1)) / sd
         drawn[k][where] += scale[where] * student_quantile(image, norm.cdf(z))
     return image, centre, scale, drawn
 
 
-def _field(image: Image, shape: tuple[int, int], generator: np.random.Generator) -> np.ndarray:  # (H, W)
-    """A field with this covariance and nugget, on a torus twice as long."""
-    y, x = (np.minimum(np.arange(2 * n), 2 * n - np.arange(2 * n)) for n in shape)
-    kernel = image.correlation(torch.from_numpy(np.hypot(y[:, None], x))).numpy()
-    power = np.maximum(np.fft.rfft2(kernel).real, 0)
-    white = np.fft.rfft2(generator.standard_normal(kernel.shape))
-    field = np.fft.irfft2(white * np.sqrt(power), s=kernel.shape)[: shape[0], : shape[1]]
-    return field + np.sqrt(float(image.covariance[-1])) * generator.standard_normal(shape)
+def fields(
+    covariance: Covariance, shape: tuple[int, int]
+) -> Callable[[np.random.Generator], np.ndarray]:  # a generator -> (H, W)
+    """Draws of a field with this covariance and nugget: exact, on a torus whose far side is out of reach."""
+    around = [next_fast_len(n + int(np.ceil(covariance.reach)), real=True) for n in shape]
+    kernel = torch.zeros(*around, dtype=torch.float64)
+    for ends in itertools.product(*((0, n) for n in around)):  # both ways round
+        steps = [torch.arange(n, dtype=torch.float64) - end for n, end in zip(around, ends, strict=True)]
+        kernel += covariance(torch.stack(torch.meshgrid(*steps, indexing="ij"), -1))
+    root = np.sqrt(np.maximum(np.fft.rfft2(kernel.numpy()).real, 0))
+    nugget = float(covariance.sizes[-1]) ** 0.5
+
+    def draw(generator: np.random.Generator) -> np.ndarray:
+        smooth = np.fft.irfft2(root * np.fft.rfft2(generator.standard_normal(around)), s=around)
+        return smooth[: shape[0], : shape[1]] + nugget * generator.standard_normal(shape)
+
+    return draw
 
 
 def _hide(values: np.ndarray, generator: np.random.Generator) -> tuple[Cells, np.ndarray]:  # and roughness (n,)
@@ -216,8 +248,8 @@ def _together(examples: list[tuple[Cells, np.ndarray]]) -> tuple[Cells, np.ndarr
     return Cells(*(np.concatenate(part) for part in zip(*cells, strict=True))), np.concatenate([r for _, r in examples])
 
 
-def _errors(image: Image, cells: Cells, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,) twice
-    mean, variance, _ = krige(image, cells, residual)
+def _errors(covariance: Covariance, cells: Cells, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,) twice
+    mean, variance, _ = krige(covariance, cells, residual)
     return residual[tuple(cells.cell.T)] - mean, np.sqrt(variance)
 
 

@@ -60,7 +60,12 @@ class HeatonCell(Cell):
         judged = np.isfinite(truth) & ~np.isfinite(given)
         error, width = (truth - centre)[judged], scale[judged]
         found = scores(error, lambda level: width * student_quantile(image, level))
-        learned = {"covariance": image.covariance.tolist(), "power": image.power, "freedom": image.freedom}
+        learned = {
+            "sizes": image.covariance.sizes.tolist(),
+            "bends": image.covariance.bends.tolist(),
+            "power": image.power,
+            "freedom": image.freedom,
+        }
         return {
             **found,
             "cells": int(judged.sum()),
