@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo docs gallery fuzz kill lint test check format bench clean
+.PHONY: help setup demo docs gallery fuzz kill lint test check format bench peers clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,15 @@ gallery: $(READY) ## run the scripts of gallery/ and draw the pictures of its pa
 
 bench: $(READY)  ## the measured claims; results are stored under results/ with their provenance
 	$(BIN)/python benchmarks/run.py
+
+PEERS := deepsensor bayesnf gpboost
+
+peers: $(PEERS:%=.peers/%/.ready) ## living rivals, an environment each in .peers/; solid bench peers --data DIR runs them
+
+.peers/%/.ready: peers/%.txt
+	$(PYTHON) -m venv .peers/$*
+	.peers/$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
 
 clean:           ## remove what demo and tests made, keep the environment
 	rm -rf demo .pytest_cache .ruff_cache .mypy_cache

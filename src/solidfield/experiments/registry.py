@@ -15,6 +15,7 @@ from .bench import (
     kolkata,
     kolkata_day,
     network,
+    peers,
     placement,
     shares,
     warped,
@@ -38,6 +39,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         germany.EXPERIMENT,
         kolkata_day.EXPERIMENT,
         placement.EXPERIMENT,
+        peers.EXPERIMENT,
         *studies.EXPERIMENTS,
     )
 }

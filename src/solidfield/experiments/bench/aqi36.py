@@ -25,7 +25,6 @@ import torch
 from ...engine import Progress
 from ...models.solid_set import KINDS, SolidSet
 from ...pairs.records import set_aside
-from ...pairs.scaling import Scaling
 from ...prediction.answer import Scene, answer
 from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
@@ -35,6 +34,7 @@ from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import AQI36, CREDIT, read_aqi36
 from ..text import Table, number
 from ..trainer import threads, trained_on_questions
+from .laws import physical
 
 LEVELS = np.arange(1, 20) / 20
 GAPS = {"1 h": (1, 1), "2-6 h": (2, 6), "7-24 h": (7, 24), "longer": (25, 10**6)}
@@ -118,10 +118,6 @@ def judged(
         "stretch": dict(zip(KINDS, model.stretch[0].tolist(), strict=True)),
         "credit": CREDIT,
     }
-
-
-def physical(scaling: Scaling, values: np.ndarray) -> np.ndarray:
-    return scaling.restore(torch.from_numpy(values)[..., None, None, None])[..., 0, 0, 0].numpy()
 
 
 def kriged(model: SolidSet, record: Record, frame: np.ndarray, cell: np.ndarray) -> np.ndarray:  # (19, n)

@@ -13,32 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 
 from ...engine import Progress
 from ...errors import SolidError
 from ...keys import numpy_generator
-from ...models.solid_set import SolidSet
 from ...pairs.records import set_aside
-from ...pairs.scaling import Scaling
-from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
-from ...questions.record import Record
 from ...scores.metrics import crps_map
 from ..cell import Cell, Experiment, Place, Result
-from ..datasets.germany import CREDIT, Germany, read_germany
+from ..datasets.germany import CREDIT, read_germany
 from ..text import Table, number
 from ..trainer import threads, trained_on_questions
-from .aqi36 import physical
+from .laws import laws_at
 
 FOLDS = 10
 PLAN = Plan(before=4, after=4, unread=0.9, outage=0.0, longest=8, sparse_unread=0.3)  # asked for: unread places
-LEVELS = 99  # of a law
-AT_ONCE = 512
 PUBLISHED = (  # gstat with 50 neighbours: RMSE, MAE; V: read in the authors' repository
     ("gstat, separable", 6.05, 4.04, "V"),
     ("gstat, product-sum", 6.05, 4.04, "V"),
@@ -69,8 +61,10 @@ class GermanyCell(Cell):
         run = place.work / "runs" / self.run
         model, task, seconds = trained_on_questions(record, PLAN, run, self.minutes, self.seed, progress)
         with threads(1):
-            laws = left_out(data, model, task.scaling, np.flatnonzero(away))
-        truth = data.values[:, away].T[np.isfinite(data.values[:, away].T)]
+            station, frame = np.nonzero(np.isfinite(data.values.T) & away[:, None])
+            everything = data.record(data.values)  # each station is asked about with its own record hidden
+            laws = laws_at(model, task.scaling, everything, frame, data.cells[station], PLAN, unread=True)
+        truth = data.values[frame, station]
         found = {name: sums(members, truth) for name, members in laws.items()}
         return {**found, "training_seconds": seconds, "credit": CREDIT}
 
@@ -78,25 +72,6 @@ class GermanyCell(Cell):
 def fold_of(stations: int) -> np.ndarray:  # (stations,)
     """A fold for each station, of equal size but for one."""
     return numpy_generator(0, "german folds").permutation(stations) % FOLDS
-
-
-def left_out(
-    data: Germany, model: SolidSet, scaling: Scaling, stations: np.ndarray
-) -> dict[str, np.ndarray]:  # each (levels, n), physical units; readings station by station, day by day
-    """The law of every reading of these stations, each from all readings of all others."""
-    record: Record = scaling.of_readings(data.record(data.values))
-    station, frame = np.nonzero(np.isfinite(data.values[:, stations].T))
-    cell = data.cells[stations[station]]
-    normal = torch.tensor([NormalDist().inv_cdf((k + 0.5) / LEVELS) for k in range(LEVELS)])[:, None]
-    parts: dict[str, list[np.ndarray]] = {"solid": [], "kriging": []}
-    for start in range(0, len(frame), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
-        count = len(frame[rows])
-        window = np.full(count, -PLAN.before), np.full(count, PLAN.after)
-        questions = ask(record, frame[rows], cell[rows], *window, Hiding.unread(count), "test", torch.Generator())
-        parts["solid"].append(model.quantiles(questions, normal.expand(-1, count)).double().numpy())
-        parts["kriging"].append(model.prior_quantiles(questions, normal).double().numpy())
-    return {name: physical(scaling, np.concatenate(found, 1)) for name, found in parts.items()}
 
 
 def sums(members: np.ndarray, truth: np.ndarray) -> dict[str, float]:  # (K, n), (n,)

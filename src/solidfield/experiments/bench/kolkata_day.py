@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from ...clock import local
 from ...engine import Progress
@@ -31,7 +29,6 @@ from ...pairs.covariates import Covariates, fit_recipe
 from ...pairs.frames import Frames
 from ...pairs.records import record_of
 from ...pairs.scaling import Scaling
-from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
 from ...questions.record import Record
 from ...report.trees import TREES, even_levels, leaf_members
@@ -41,14 +38,12 @@ from ..datasets.airdelhi import FOLDS, fold_rows
 from ..datasets.kolkata import CREDIT, read_kolkata
 from ..text import Table, number
 from ..trainer import threads, trained_on_questions
-from .aqi36 import physical
+from .laws import LEVELS, laws_at
 
 FIRST = pd.Timestamp("2023-12-01")
 DAYS = (*range(4, 38), *range(42, 63))  # counted from FIRST, the first of them 1
 BEFORE = 3  # days whose readings are given, too
 PLAN = Plan(before=8, after=8, unread=0.5, outage=0.0, longest=12, sparse=0.3, sparse_unread=0.5)
-LEVELS = 99  # of a law
-AT_ONCE = 256
 KINDS = {"static and mobile": "", "static only": "Static"}  # which files
 PUBLISHED = (  # mean RMSE with static and mobile sensors, with static ones alone; F: read off a figure, M: measured
     ("random forest of 100 trees on (time, lat, lon)", 4.0, 3.9, "F"),
@@ -147,17 +142,8 @@ def answers(
     record, asked, given = rows.everything, rows.asked(day, fold), rows.given(day, fold)
     away = np.ones(len(record.cells), bool)
     away[given] = False
-    known = scaling.of_readings(record.without(np.flatnonzero(away)))
-    normal = torch.tensor([NormalDist().inv_cdf((k + 0.5) / LEVELS) for k in range(LEVELS)])[:, None]
-    parts: dict[str, list[np.ndarray]] = {"solid": [], "kriging": []}
-    for start in range(0, len(asked), AT_ONCE):
-        some = asked[start : start + AT_ONCE]
-        window = np.full(len(some), -PLAN.before), np.full(len(some), PLAN.after)
-        hiding = Hiding.nothing(len(some))
-        questions = ask(known, record.frames[some], record.cells[some], *window, hiding, "test", torch.Generator())
-        parts["solid"].append(model.quantiles(questions, normal.expand(-1, len(some))).double().numpy())
-        parts["kriging"].append(model.prior_quantiles(questions, normal).double().numpy())
-    laws = {name: physical(scaling, np.concatenate(found, 1)) for name, found in parts.items()}
+    known = record.without(np.flatnonzero(away))
+    laws = laws_at(model, scaling, known, record.frames[asked], record.cells[asked], PLAN)
     return laws | {"forest": _forest(rows, given, asked, numpy_generator(seed, "forest", day, fold))}
 
 

@@ -1,0 +1,48 @@
+"""The laws of asked readings as quantiles: the model of sets and its own prior, side by side."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import torch
+
+from ...models.solid_set import SolidSet
+from ...pairs.scaling import Scaling
+from ...questions.asking import Hiding, ask
+from ...questions.drawing import Plan
+from ...questions.record import Record
+
+LEVELS = 99  # of a law: quantiles (k + 1/2) / 99
+AT_ONCE = 256
+
+
+def laws_at(
+    model: SolidSet,
+    scaling: Scaling,
+    record: Record,  # physical units: what may be known
+    frame: np.ndarray,  # (n,)
+    cell: np.ndarray,  # (n,)
+    plan: Plan,
+    unread: bool = False,  # is the record of the asked cell hidden?
+) -> dict[str, np.ndarray]:  # of `solid` and `kriging`, each (levels, n), physical units
+    """What the model says of every asked reading from its window on both sides, and what its prior says."""
+    known, normal = scaling.of_readings(record), torch.tensor([NormalDist().inv_cdf(p) for p in levels()])[:, None]
+    parts: dict[str, list[np.ndarray]] = {"solid": [], "kriging": []}
+    for start in range(0, len(frame), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        count = len(frame[rows])
+        window = np.full(count, -plan.before), np.full(count, plan.after)
+        hiding = Hiding.unread(count) if unread else Hiding.nothing(count)
+        questions = ask(known, frame[rows], cell[rows], *window, hiding, "test", torch.Generator())
+        parts["solid"].append(model.quantiles(questions, normal.expand(-1, count)).double().numpy())
+        parts["kriging"].append(model.prior_quantiles(questions, normal).double().numpy())
+    return {name: physical(scaling, np.concatenate(found, 1)) for name, found in parts.items()}
+
+
+def levels() -> np.ndarray:  # (levels,)
+    return (np.arange(LEVELS) + 0.5) / LEVELS
+
+
+def physical(scaling: Scaling, values: np.ndarray) -> np.ndarray:
+    return scaling.restore(torch.from_numpy(values)[..., None, None, None])[..., 0, 0, 0].numpy()
