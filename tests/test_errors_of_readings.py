@@ -79,6 +79,14 @@ def test_readings_of_a_cell_are_averaged_by_their_errors(by, tmp_path):
     np.testing.assert_allclose(record.errors, frames["pm_error"].values.ravel())
 
 
+def test_what_repeated_readings_differ_by_is_no_error_of_each():
+    """Models that take one error have it; a record of readings, each with its own, has those that are told."""
+    frames = as_frames(grid(TABLE[["time", "lat", "lon", "pm"]], cell="1deg", every="1h"))
+    spread = np.var([10.0, 20.0, 90.0], ddof=1)
+    assert frames.obs_std == pytest.approx(np.sqrt(spread / 3), rel=1e-6)
+    assert record_of(frames).errors is None
+
+
 def test_a_sensor_without_an_error_is_named_and_has_that_of_the_others():
     said = []
     frames = grid(TABLE, cell="1deg", every="1h", errors={"a": 2.0}, say=said.append)

@@ -48,7 +48,8 @@ class Frames:
     variables: tuple[str, ...]
     units: tuple[str, ...]
     every: float  # seconds from a frame to the next, gaps apart
-    errors: np.ndarray | None = None  # (T, C, H, W) float32 standard deviations of the readings' errors; None: exact
+    errors: np.ndarray | None = None  # (T, C, H, W) float32 standard deviations of the readings' errors, where told
+    repeats: float = 0.0  # the error that repeated readings of a cell and frame show, where none is told
     timezone: str = "UTC"
     anchor: str = "floor"  # how readings fell into frames, see `clock.py`
 
@@ -64,9 +65,9 @@ class Frames:
 
     @property
     def obs_std(self) -> float:
-        """One error for all readings, for models that take one: the root mean square."""
+        """One error for all readings, for models that take one: the root mean square of those told, else `repeats`."""
         if self.errors is None:
-            return 0.0
+            return self.repeats
         return float(np.sqrt(np.mean(self.errors[np.isfinite(self.values)].astype(np.float64) ** 2)))
 
     def until(self, last: int) -> Frames:
@@ -117,17 +118,23 @@ def as_frames(
         units=tuple(units_of(dataset[name]) for name in names),
         every=span(every) if every else _step(attributes, times),
         errors=_errors(dataset, names, values),
+        repeats=float(np.sqrt(np.mean(_repeats(dataset, names) ** 2))),
         timezone=str(attributes.get("timezone") or "UTC"),
         anchor=str(attributes.get("anchor", "floor")),
     )
 
 
-def _errors(dataset: xr.Dataset, names: Sequence[str], values: np.ndarray) -> np.ndarray | None:  # (T, C, H, W)
-    """Of each variable its `_error` beside it; where none is told, what repeated readings of a cell say (`obs_std`)."""
+def _repeats(dataset: xr.Dataset, names: Sequence[str]) -> np.ndarray:  # (C,)
     usual = np.broadcast_to(np.nan_to_num(np.asarray(dataset.attrs.get("obs_std", 0.0), float)), len(names))
+    return np.array([float(dataset[name].attrs.get("obs_std", one)) for name, one in zip(names, usual, strict=True)])
+
+
+def _errors(dataset: xr.Dataset, names: Sequence[str], values: np.ndarray) -> np.ndarray | None:  # (T, C, H, W)
+    """Of each variable its `_error` beside it; of one without, while another has some, what repeated readings say."""
+    if not any(f"{name}_error" in dataset and f"{name}_error" not in names for name in names):
+        return None
     errors = np.empty_like(values)
-    for c, name in enumerate(names):
-        pooled = float(dataset[name].attrs.get("obs_std", usual[c]))
+    for c, (name, pooled) in enumerate(zip(names, _repeats(dataset, names), strict=True)):
         errors[:, c] = pooled
         if f"{name}_error" in dataset and f"{name}_error" not in names:
             own = upright(dataset[f"{name}_error"].transpose("time", ...)).sortby("time")

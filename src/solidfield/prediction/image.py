@@ -14,9 +14,9 @@ where the lengths l_j go from neighbouring cells to half the image, so that no s
 the image's diagonal R (Wendland 1995), so that fields can be drawn exactly on a torus. r(p) is how rough the image is
 around p, and T leads from N(0, 1) to a Student law, since errors have longer tails. All of it (a_j, B_j, nugget, g, the
 law) is fitted to half of the hidden cells, and the other half says how honest it is; what is hidden has no part in the
-roughness around it. Near are the nearest readings, and the nearest on three coarser lattices, so that a wide gap is seen
-from all sides (Vecchia 1988; Katzfuss and Guinness 2021). Members have z of one field each, by Matheron's rule, so
-that means of areas have honest laws, too.
+roughness around it. Near are the nearest readings, and the nearest on three coarser lattices, so that a wide gap is
+seen from all sides (Vecchia 1988; Katzfuss and Guinness 2021). Members have z of one field each, by Matheron's rule,
+so that means of areas have honest laws, too.
 """
 
 from __future__ import annotations
