@@ -40,7 +40,12 @@ GAPS, UNREAD, AHEAD = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+"), ("unread", "u
 KINDS = (*GAPS, *UNREAD, *(f"ahead {lead}" for lead in AHEAD), *(f"unread, ahead {lead}" for lead in AHEAD))
 UNREAD_KINDS = [place for place, name in enumerate(KINDS) if name.startswith("unread")]
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
-LEVELS = (0.5, 0.9, 0.98)  # of central intervals that are made to hold their share
+LEVELS = (
+    0.5,
+    0.9,
+    0.98,
+    0.998,
+)  # of central intervals that are made to hold their share: the last says how far tails go
 EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
 SLOWEST = 0.2  # of the stretched z, so that levels never cross
 FULL = 0.999  # of a tail: beyond, nothing is told apart
@@ -314,7 +319,11 @@ def stretches(
     groups = [size[kind == place] for place in range(len(KINDS))]
     groups = [group if len(group) >= FEWEST else size for group in groups]
     asked = torch.tensor([[conformal_quantile(group, level) for level in LEVELS] for group in groups])
-    return (asked / EDGES).clamp(NARROWEST, WIDEST)
+    factors = (asked / EDGES).clamp(NARROWEST, WIDEST)
+    for place, level in enumerate(LEVELS):  # a level that so few targets say nothing of goes on as the one before
+        short = torch.tensor([len(group) * (1 - level) < 1 for group in groups])
+        factors[short, place] = factors[short, place - 1]
+    return factors
 
 
 def stretched(z: Tensor, factors: Tensor) -> Tensor:  # (K, B), (B, levels) -> (K, B)
