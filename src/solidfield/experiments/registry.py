@@ -15,6 +15,7 @@ from .bench import (
     kolkata,
     kolkata_day,
     network,
+    parts,
     peers,
     placement,
     shares,
@@ -40,6 +41,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         kolkata_day.EXPERIMENT,
         placement.EXPERIMENT,
         peers.EXPERIMENT,
+        parts.EXPERIMENT,
         *studies.EXPERIMENTS,
     )
 }

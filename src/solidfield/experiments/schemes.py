@@ -32,6 +32,7 @@ class Scheme:
     options: dict[str, Any] = field(default_factory=dict)
     lr: float = 2e-3
     settings: dict[str, Any] = field(default_factory=dict)  # of training, where they differ
+    after: dict[str, float] = field(default_factory=dict)  # what training left behind, filled with a number
 
     @property
     def dear(self) -> bool:
@@ -57,6 +58,8 @@ SCHEMES = {
         Scheme("solid-diffusion-4", "solid", {"law": "diffusion", "law_options": {"levels": 4}}),
         Scheme("solid-independent", "solid", {"copula": "independent"}),
         Scheme("solid-stationary", "solid", {"copula": "stationary"}),
+        Scheme("solid-no-coordinates", "solid", {"coordinates": False}),
+        Scheme("solid-no-stretch", "solid", after={"stretch": 1.0}),
         Scheme("solid-no-dropout", "solid", {"dropout": 0.0}),
         Scheme("solid-no-thinning", "solid", settings={"thin": 0.0}),
         Scheme(
@@ -97,7 +100,10 @@ def train_scheme(
         "seed": seed,
     }
     config = TrainConfig(**(STANDING | settings | chosen.settings))
-    return trained(chosen.model, chosen.options, store, folder, config, progress, f"training {name}")
+    run = trained(chosen.model, chosen.options, store, folder, config, progress, f"training {name}")
+    for name, value in chosen.after.items():
+        getattr(run.model, name).fill_(value)
+    return run
 
 
 def members_of(
