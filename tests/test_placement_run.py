@@ -65,8 +65,9 @@ def test_a_variable_without_units_shows_none(run, readings, capsys):
     assert "expected spread of x" in [ax.get_ylabel() for ax in placement_figure(found).axes]
 
 
-@pytest.mark.parametrize("lead", [0, 1])
-def test_expected_gains_of_a_run_are_the_exact_ones(run, readings, lead):
+@pytest.mark.parametrize(("lead", "asked"), [(0, 1000), (1, 1000), (1, 7)])
+def test_expected_gains_of_a_run_are_the_exact_ones(run, readings, lead, asked, monkeypatch):
+    monkeypatch.setattr("solidfield.placement.law.ASKED", asked)
     frames, dense = readings
     found = run.place(frames[:5], add=3, lead=lead, at=None, times=1, check=False)
     row = 0  # of one time, the first

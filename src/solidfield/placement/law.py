@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial import cKDTree
 from scipy.special import ndtri
 from torch import Tensor
 
@@ -38,6 +39,7 @@ from .gain import Covariances, Joint
 
 READINGS = 500  # known ones of a window that are used: those nearest in time
 Z = ndtri((np.arange(25) + 0.5) / 25)  # latents at which a law is looked at: its quantiles of equal shares
+ASKED = 1024  # targets of a large map whose calibrated law is looked at
 MEMBERS = 400  # where there is no closed form
 ROWS = 256  # of a covariance, computed together
 FINEST = 1e-4  # of a variance: the least error of a reading, where a run names none
@@ -110,7 +112,7 @@ def set_law(
         own, cross = own - weight.T @ to_here, cross - weight.T @ to_there
         left = left - (cho_solve(root, to_there) * to_there).sum(0)
     total = np.maximum(left, 0.0) + nugget
-    spread, level = _calibrated(run, record, tick, wanted)
+    spread, level = _calibrated(run, record, tick, wanted, np.sqrt(total))
     believed = Covariances(own, cross, np.full(len(cells), nugget))
     true = None if errors is None else replace(believed, errors=errors)
     return Joint(believed, total, total, spread, wanted.weight, level, true)
@@ -150,11 +152,20 @@ def known_readings(
 
 
 def _calibrated(
-    run: RunRecord, record: Record, tick: int, wanted: Wanted
+    run: RunRecord, record: Record, tick: int, wanted: Wanted, prior: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray | None]:  # (N,) spread, (N,) where the threshold lies
-    """By the model's own law of every target; a target that is read now has no spread."""
-    value = _values(run, record, tick, wanted)
-    spread = value.std(0) / Z.std()  # a normal law's own, whatever the number of quantiles
+    """By the model's own law of every target; a target that is read now has no spread.
+
+    How much wider or narrower that is than the `prior` changes slowly from place to place: of large maps some targets
+    are asked, and the others are like the nearest of them.
+    """
+    some = np.arange(len(wanted.cells))
+    if wanted.above is None and len(some) > ASKED:
+        some = some[:: len(some) // ASKED]
+    value = _values(run, record, tick, replace(wanted, cells=wanted.cells[some], weight=wanted.weight[some]))
+    wider = value.std(0) / Z.std() / prior[some]  # a normal law's own, whatever the number of quantiles
+    place = np.stack(np.divmod(wanted.cells, record.grid.shape[1]), 1)
+    spread = prior * wider[cKDTree(place[some]).query(place)[1]]
     if wanted.lead == 0:
         now = record.cells[record.offsets[tick] : record.offsets[tick + 1]]
         spread[np.isin(wanted.cells + wanted.variable * record.grid.cells, now)] = 0.0
