@@ -10,7 +10,7 @@ import torch
 from shared import standard_normal
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.scores.metrics import block_means, crps, crps_map, energy_score, mae, mse, roughness, spectrum
+from solidfield.scores.metrics import block_means, crps, crps_map, energy_score, mae, mse, ripple, roughness, spectrum
 
 drawn = partial(standard_normal, key="metrics")
 
@@ -153,6 +153,17 @@ def test_roughness_sees_the_seam_only_if_periodic_and_no_unmarked_cell() -> None
     mask = np.ones((10, 10), dtype=bool)
     mask[3, 4] = False
     assert roughness(np.where(mask, ramp, np.nan), std=1.0, mask=mask) == pytest.approx(np.sqrt(88 / 176))
+
+
+def test_ripple_sees_stripes_along_their_axis_and_no_plane() -> None:
+    x, everywhere = np.arange(40), np.ones((6, 40), bool)
+    stripes, wave = np.tile(3 * (-1.0) ** x, (6, 1)), np.tile(np.sin(2 * np.pi * x / 5), (6, 1))
+    np.testing.assert_allclose(ripple(stripes, everywhere), [0, 9])
+    np.testing.assert_allclose(ripple(stripes + x, everywhere), [0, 9])
+    mean_square = (wave[:, 1:-1] ** 2).mean()
+    np.testing.assert_allclose(ripple(wave, everywhere), [0, np.sin(np.pi / 5) ** 4 * mean_square], atol=1e-12)
+    spiked = np.where(x == 7, 1e9, stripes)
+    np.testing.assert_allclose(ripple(spiked, everywhere & (x != 7)), [0, 9])
 
 
 def test_spectrum_adds_up_and_finds_the_wave() -> None:

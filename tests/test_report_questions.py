@@ -138,7 +138,9 @@ def test_a_map_that_steps_three_times_as_far_is_three_times_as_rough(run, monkey
         return ((root - scaling.mean[0]) / scaling.std[0])[..., 0, 0, 0].numpy()
 
     monkeypatch.setattr(questions, "answer", steeper)
-    assert questions.rougher(exam, scenes=1, members=8)["pm"] == pytest.approx(3, rel=1e-4)
+    found = questions.texture(exam, scenes=1, members=8)
+    assert found["rougher"]["pm"] == pytest.approx(3, rel=1e-4)
+    assert found["rippled"]["pm"] == pytest.approx(9, rel=1e-4)
 
 
 def test_a_bounded_law_never_leaves_the_tail_and_comes_back():

@@ -135,6 +135,8 @@ def data_facts(table: ScoreTable) -> list[tuple[str, str]]:
     if "rougher" in cells:
         rough = ", ".join(f"{ratio:.2f}" for ratio in cells["rougher"].values())
         facts.append(("steps between cells of the mean map, over kriging's", rough))
+        rippled = ", ".join(f"{ratio:.2f}" for ratio in cells["rippled"].values())
+        facts.append(("its power at the highest frequencies, over kriging's", rippled))
     if cells["held"]:
         held = ", ".join(f"{REGIONS[name]}: {count} cells" for name, count in cells["held"].items())
         facts.append(("held out for ever", held))

@@ -16,7 +16,7 @@ from ..keys import evenly, numpy_generator
 from ..prediction.answer import Scene, answer
 from ..prediction.predict import provenance
 from ..questions.record import SPLITS, Record
-from ..scores.metrics import roughness
+from ..scores.metrics import ripple, roughness
 from ..scores.table import ScoreTable
 from ..theory.distance import grid_distance
 from ..training.record import RunRecord
@@ -105,16 +105,18 @@ def _at_lead(
     return table, Evidence(table.leads[0], targets, ensembles, own, picture, probes, given, later)
 
 
-def rougher(exam: Exam, scenes: int = 3, members: int = 100) -> dict[str, float]:
-    """By variable: the root mean square step between neighbouring cells of the mean map, over kriging's.
+def texture(exam: Exam, scenes: int = 8, members: int = 100) -> dict[str, dict[str, float]]:
+    """By variable, over kriging's: how rough the mean map is, and its power at the grid's highest frequencies.
 
-    All sensors are given; steps to cells that were read in the frame do not count. What makes it large is not said by
-    readings and fields, so it should stay near one.
+    `rougher` is the root mean square step between neighbouring cells, `rippled` the larger ratio along either axis.
+    All sensors are given; cells that were read in the frame do not count. What makes these large is not said by
+    readings and fields, so they should stay near one.
     """
     run, plan = exam.run, exam.run.info["data"]["plan"]
     shape = (len(run.variables), *run.grid.shape)
     cells = np.flatnonzero(np.broadcast_to(run.grid.inside, shape).ravel())
     steps = np.zeros((2, len(run.variables)))  # squared: of the run, of kriging
+    power = np.zeros((2, len(run.variables), 2))  # along y, along x
     for frame in exam.frames(0, scenes)[0].tolist():
         begin = max(frame - plan["before"], 0)
         known = exam.standard.window(begin, frame + 1 + (0 if exam.past_only else plan["after"]))
@@ -127,8 +129,10 @@ def rougher(exam: Exam, scenes: int = 3, members: int = 100) -> dict[str, float]
             field[cells] = ensemble.mean(0)
             for c, (one, mask) in enumerate(zip(field.reshape(shape), counts.reshape(shape), strict=True)):
                 steps[row, c] += roughness(one, run.grid.periodic, 1.0, mask) ** 2
-    ratio = np.sqrt(steps[0] / np.maximum(steps[1], 1e-30))
-    return {name: float(ratio[c]) for c, name in enumerate(run.variables)}
+                power[row, c] += ripple(one, mask)
+    rough, rippled = np.sqrt(steps[0] / np.maximum(steps[1], 1e-30)), (power[0] / np.maximum(power[1], 1e-30)).max(1)
+    ratios = {"rougher": rough, "rippled": rippled}
+    return {word: dict(zip(run.variables, ratio.tolist(), strict=True)) for word, ratio in ratios.items()}
 
 
 def _distance(known: Record, scene: Scene) -> np.ndarray:  # (H * W,)
@@ -219,7 +223,7 @@ def _about(exam: Exam, members: int) -> dict[str, Any]:
             "never_supervised": {name: int(never[c].sum()) for c, name in enumerate(run.variables)},
             "held": {name: int(mask.sum()) for name, mask in exam.held.items()},
             "aside": int(exam.aside.sum()),
-            "rougher": rougher(exam),
+            **texture(exam),
         },
         "data": {
             "fingerprint": run.info["data"]["fingerprint"],

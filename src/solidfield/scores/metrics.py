@@ -319,6 +319,24 @@ def roughness(
     return like(np.sqrt(squares / pairs) / (values[marked].std() if std is None else std), field)
 
 
+def ripple(
+    field: Array,  # (..., H, W)
+    mask: Array,  # broadcasts to the field; three cells in a row count if all are marked
+) -> Any:  # (2,) along y, along x
+    """Mean square of what changes sign from cell to cell, (a - 2 b + c) / 4 of three cells in a row.
+
+    A wave of period two has its mean square, a plane none, a wave of period p the share sin^4(pi / p).
+    """
+    values, marked = to_floats(field).astype(np.float64), to_numpy(mask).astype(bool)
+    found = []
+    for axis in (-2, -1):
+        a, b, c = (np.moveaxis(values, axis, 0)[i : i - 2 or None] for i in range(3))
+        seen = np.moveaxis(np.broadcast_to(marked, values.shape), axis, 0)
+        here = (a - 2 * b + c)[seen[:-2] & seen[1:-1] & seen[2:]] / 4
+        found.append(np.mean(here**2) if here.size else np.nan)
+    return like(np.array(found), field)
+
+
 def spectrum(
     field: Array,  # (..., H, W), periodic
 ) -> tuple[Any, Any]:  # wavenumber (S,) in cycles along the longer side, power (..., S)

@@ -94,8 +94,8 @@ class NetworkCell(Cell):
                 progress=progress,
             )
         about = {"data": CREDITS[self.part], "units": "ug/m3", "region": "held_sensors"}
-        rougher = next(iter(findings.table.about["map"]["rougher"].values()))
-        return about | {"rougher": rougher} | in_brief(findings.table, findings.verdict)
+        texture = {word: next(iter(findings.table.about["map"][word].values())) for word in ("rougher", "rippled")}
+        return about | texture | in_brief(findings.table, findings.verdict)
 
     def _trained(self, folder: Path, data: Path, progress: Progress | None) -> RunRecord:
         if not (folder / RUN).is_file():
@@ -125,9 +125,12 @@ def network_cells(
 
 def network_tables(results: Sequence[Result]) -> list[Table]:
     """Scores by place and lead, and how much rougher the maps are."""
-    cells = [(result["cell"], result["rougher"]) for result in results]
-    rows: list[tuple[str, ...]] = [(f"{cell['part']}, seed {cell['seed']}", f"{ratio:.2f}") for cell, ratio in cells]
-    return [*tables(results), (("steps between cells of the mean map, over kriging's", "ratio"), rows)]
+    rows: list[tuple[str, ...]] = []
+    for result in results:
+        name = f"{result['cell']['part']}, seed {result['cell']['seed']}"
+        rows.append((name, f"{result['rougher']:.2f}", f"{result['rippled']:.2f}"))
+    heading = ("the mean map, over kriging's", "steps between cells", "power at the highest frequencies")
+    return [*tables(results), (heading, rows)]
 
 
 EXPERIMENT = Experiment(
