@@ -83,7 +83,9 @@ def to_ns(times: np.ndarray) -> np.ndarray:  # (...) datetime64 of any unit -> d
     array(['2024-01-15T00:00:00.000000000',                           'NaT'],
           dtype='datetime64[ns]')
     """
-    return np.where((times >= FIRST) & (times < LAST), times, np.datetime64("NaT")).astype("datetime64[ns]")
+    inside = (times >= FIRST) & (times < LAST)
+    counted = times if inside.all() else np.where(inside, times, np.datetime64("NaT"))
+    return counted.astype("datetime64[ns]")
 
 
 def to_seconds(times: np.ndarray) -> np.ndarray:  # (...) datetime64 -> float64 since 1970

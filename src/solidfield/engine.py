@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,16 @@ def spread(
 
 
 _END: Any = object()
+
+
+def ahead(items: Iterable[I]) -> Iterator[I]:
+    """The same items in the same order, the next one made in a thread while this one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        queue = iter(items)
+        waiting = pool.submit(next, queue, _END)
+        while (item := waiting.result()) is not _END:
+            waiting = pool.submit(next, queue, _END)
+            yield item
 
 
 def _outcome(function: Callable[[I], Any], item: I) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..engine import Progress
+from ..engine import Progress, ahead
 from ..errors import SolidError
 from .accumulate import Accumulator, Cube
 from .error_table import ErrorTable
@@ -44,7 +44,7 @@ def sum_readings(
     errors = told.says or any(any(part.columns.errors) for part in table.parts)
     sums = Accumulator(len(chosen), grid.shape if layout.bounded else None, errors, max_memory)
     with refusal_file(refused) as write:
-        for part, bad in table.chunks(rows, sensors=told.column or False):
+        for part, bad in ahead(table.chunks(rows, sensors=told.column or False)):
             tally.read += len(part)
             tally.refused += len({one.row for one in bad})
             tally.first = tally.first or (bad[0] if bad else None)
