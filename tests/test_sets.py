@@ -11,11 +11,14 @@ from typer.testing import CliRunner
 
 import solidfield as sf
 from solidfield.cli import app
+from solidfield.engine import Engine
 from solidfield.errors import SolidError
 from solidfield.models.set_encoder import Blur
 from solidfield.models.solid_set import SolidSet
 from solidfield.pairs.frames import as_frames
 from solidfield.pairs.records import record_of
+from solidfield.prediction import shares
+from solidfield.prediction.answer import Scene
 from solidfield.training.record import RunRecord
 
 HOURS, SHAPE = 144, (3, 4)
@@ -172,6 +175,21 @@ def test_the_command_line_predicts_what_the_run_does(run, tmp_path):
     assert answer.exit_code == 0, answer.output
     maps = run.forecast(run.read(tmp_path / "pm.csv"), at="2024-01-05T08:00", steps=2, members=4)
     np.testing.assert_array_equal(sf.open_maps(tmp_path / "maps.nc")["pm"], maps["pm"])
+
+
+def test_a_cluster_draws_the_same_bits_by_time_and_by_place(run, monkeypatch):
+    """Of many times each is a task; of one time, parts of its map are. Tasks and answers travel as bytes."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("solidfield.prediction.answer.AT_ONCE", 4)
+    monkeypatch.setattr("solidfield.prediction.shares.AT_ONCE", 4)
+    frames, steps = readings(), {"members": 5, "steps": 2}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "protocol": "tcp"}
+    with distributed.LocalCluster(dashboard_address=None, **options) as cluster:
+        engine = Engine("dask", 3, cluster.scheduler_address)
+        for at in (frames["time"].values[[60, 80, 100]], "last"):
+            here, there = (run.forecast(frames, at=at, engine=one, **steps) for one in (Engine(), engine))
+            xr.testing.assert_identical(here, there)
+    assert shares._parts(Scene.filling(np.zeros(12, int), np.arange(12), 1, 1), 1, 3) == [(0, 4), (4, 8), (8, 12)]
 
 
 def test_training_cannot_tell_an_unread_place_by_its_neighbours():

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .report import Findings
 
 # Options of drawing that a model of sets has a use for.
-SET_OPTIONS = ("members", "seed", "quantiles", "keep_members", "max_memory", "progress", "as_read")
+SET_OPTIONS = ("members", "seed", "quantiles", "keep_members", "max_memory", "engine", "progress", "as_read")
 
 
 def load(folder: str | Path) -> Run:
@@ -312,9 +312,8 @@ class Run(RunRecord):
 
     def _drawing(self, options: dict[str, Any], dynamic: xr.Dataset | None) -> dict[str, Any]:
         """Those of the options of drawing that a model of sets has a use for."""
-        engine = options.get("engine")
-        if dynamic is not None or (engine is not None and engine.kind != "here"):
-            raise SolidError(f"a run of '{SolidSet.name}' takes no dynamic fields and draws here alone; leave them out")
+        if dynamic is not None:
+            raise SolidError(f"a run of '{SolidSet.name}' takes no dynamic fields; leave them out")
         if options.get("rollout"):
             raise SolidError(f"a run of '{SolidSet.name}' has a law of every lead and rolls nothing; leave rollout out")
         return {name: value for name, value in options.items() if name in SET_OPTIONS}

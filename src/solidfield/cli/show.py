@@ -25,7 +25,9 @@ SetOption = Annotated[
     list[str], typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one value of the preset; repeatable.")
 ]
 EngineOption = Annotated[str, typer.Option(help="Where to work: here, processes, or dask: a cluster.")]
-JobsOption = Annotated[int, typer.Option(help="Processes, here or of a local cluster.")]
+JobsOption = Annotated[
+    int, typer.Option(help="Processes here or of a local cluster; of another, how many share the work.")
+]
 SchedulerOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of a Dask cluster; else a local one.")]
 FigureOption = Annotated[Path | None, typer.Option(help="One page of pictures: .png, .pdf or .svg.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]

@@ -65,14 +65,16 @@ def answer(
     seed: int,
     number: int = 0,  # of the scene: scenes have their own noise
     as_read: bool = False,  # what a sensor would read, its offset included? Else the field
+    part: tuple[int, int] | None = None,  # which of its values, from a multiple of AT_ONCE on: the bits of the whole
 ) -> np.ndarray:  # (K, N) standardised
-    """Draw members of a scene."""
+    """Draw members of a scene, or of a part of it."""
     z = _latents(model, record, scene, MemberNoise(seed, [number], range((members + 1) // 2)))
     z = torch.stack([z, -z], 1).flatten(0, 1)[:members]
     reading, error = _read_there(record, scene)
     parts = []
-    for start in range(0, len(scene.frame), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
+    begin, end = part or (0, len(scene.frame))
+    for start in range(begin, end, AT_ONCE):
+        rows = slice(start, min(start + AT_ONCE, end))
         frame, cell = scene.frame[rows], scene.cell[rows]
         questions = ask(
             record,

@@ -16,7 +16,7 @@ import torch
 import xarray as xr
 
 from ..clock import from_seconds
-from ..engine import Progress
+from ..engine import Engine, Progress
 from ..errors import SolidError
 from ..pairs.frames import Frames
 from ..pairs.records import record_of
@@ -26,6 +26,7 @@ from .answer import Scene, answer
 from .ensemble import DRAWN, Summary, check_memory, join, summarise
 from .maps import to_dataset
 from .predict import QUANTILES, provenance
+from .shares import draw_scenes
 
 TOGETHER = 24  # frames whose gaps are drawn together
 FEWEST = 20  # members that show a 90 % interval
@@ -53,6 +54,7 @@ def set_maps(
     keep_members: bool = True,
     max_memory: float = DRAWN,  # GiB
     notes: str = "",
+    engine: Engine = Engine(),  # where scenes, and parts of them, are drawn
     progress: Progress | None = None,
 ) -> xr.Dataset:
     """Maps of these frames, or ahead of them."""
@@ -62,26 +64,28 @@ def set_maps(
     inside = np.flatnonzero(np.tile(run.grid.inside.ravel(), len(run.variables)))
     size = (len(run.variables), *run.grid.shape)
     check_memory(members, len(rows) if keep_members else 1, (len(leads), *size), max_memory)
-    found = list[Summary]()
-    for number, row in enumerate(rows):
+    scenes = []
+    for row in rows:
         if tuple(leads) == (0,):
             after = 0 if past_only else plan["after"]
-            scene = Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after)
+            scenes.append(Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after))
         else:
             last = int(tick[row] if until is None else tick[until])
             _check_lead(run, int(tick[row]) + max(leads) - last)
-            scene = Scene.course(int(tick[row]), leads, inside, plan["before"], last)
+            scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last))
+    found = dict[int, Summary]()
+    drawing = {"members": members, "seed": seed, "as_read": as_read}
+    for place, values in draw_scenes(run, record, scenes, [int(tick[row]) for row in rows], engine, **drawing):
         drawn = np.full((members, 1, len(leads), int(np.prod(size))), np.nan, np.float32)
-        values = answer(run.model, record, scene, members, seed, int(tick[row]), as_read)
         drawn[:, 0, :, inside] = values.reshape(members, len(leads), -1).transpose(2, 0, 1)
         physical = run.scaling.restore(torch.from_numpy(drawn.reshape(*drawn.shape[:3], *size))).numpy()
-        found.append(summarise(physical, quantiles, keep_members))
+        found[place] = summarise(physical, quantiles, keep_members)
         if progress is not None:
-            progress("drawing scenes", number + 1, len(rows))
+            progress("drawing scenes", len(found), len(rows))
     lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
     attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
     return to_dataset(
-        join(found),
+        join([found[place] for place in range(len(rows))]),
         run.grid,
         run.variables,
         run.units,

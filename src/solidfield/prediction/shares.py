@@ -1,13 +1,16 @@
-"""A large ensemble in shares: some of the members of all queries, drawn wherever an engine works.
+"""A large ensemble in shares, drawn wherever an engine works.
 
-Every member has its own noise (`noise.py`), so the shares together are the ensemble that one process would have drawn.
-A worker opens the run folder by itself: on a cluster it must see the same path.
+Of models on pairs a share is some of the members of all queries: every member has its own noise (`noise.py`), so the
+shares together are the ensemble that one process would have drawn. Of the model of sets it is a scene (a time), or some
+of its places with all their members, since the law of a place is made once for all of them. A worker opens the run
+folder by itself: on a cluster it must see the same path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,10 @@ import numpy as np
 
 from ..engine import Engine, Progress, spread
 from ..fields import Source
+from ..models.solid_set import SolidSet
+from ..questions.record import Record
 from ..training.record import RunRecord
+from .answer import AT_ONCE, Scene, answer
 from .ensemble import DRAWN, Summary, check_memory, draw, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
@@ -56,3 +62,57 @@ def draw_in_shares(
         if progress is not None:
             progress("drawing members", done, members)
     return summarise(kept, quantiles, keep_members)
+
+
+Share = tuple[int, tuple[int, int]]  # a scene, and which of its values
+
+
+def draw_scenes(
+    run: RunRecord,
+    record: Record,  # values standardised
+    scenes: Sequence[Scene],
+    numbers: Sequence[int],  # of the scenes: each has noise of its own
+    engine: Engine,
+    **options: Any,  # of `answer`
+) -> Iterator[tuple[int, np.ndarray]]:  # positions of scenes, and (K, N) members, standardised
+    """Scenes as they are ready, drawn by the run of sets that is here, or by the one that workers open."""
+    away = engine.kind != "here"
+    model = run.path.resolve() if away else run.model
+    work = partial(_draw_part, model, record, list(zip(scenes, numbers, strict=True)), options)
+    shares = [
+        (place, part)
+        for place, scene in enumerate(scenes)
+        for part in _parts(scene, len(scenes), engine.jobs if away else 1)
+    ]
+    left = Counter(place for place, _ in shares)
+    drawn = dict[int, dict[int, np.ndarray]]()
+    for (place, part), outcome in spread(work, shares, engine):
+        if isinstance(outcome, Exception):
+            raise outcome
+        drawn.setdefault(place, {})[part[0]] = outcome
+        left[place] -= 1
+        if not left[place]:
+            parts = drawn.pop(place)
+            yield place, np.concatenate([parts[start] for start in sorted(parts)], 1)
+
+
+def _parts(scene: Scene, scenes: int, jobs: int) -> list[tuple[int, int]]:
+    """A whole scene where there are as many as jobs, else so many parts that all have work, cut where answers are."""
+    total = len(scene.frame)
+    size = -(-total // -(-jobs // scenes))
+    size = -(-size // AT_ONCE) * AT_ONCE
+    return [(start, min(start + size, total)) for start in range(0, total, size)]
+
+
+def _draw_part(
+    model: SolidSet | Path, record: Record, scenes: Sequence[tuple[Scene, int]], options: dict[str, Any], share: Share
+) -> np.ndarray:  # (K, n)
+    place, part = share
+    scene, number = scenes[place]
+    known = _opened(model) if isinstance(model, Path) else model
+    return answer(known, record, scene, number=number, part=part, **options)
+
+
+@lru_cache(1)
+def _opened(path: Path) -> Any:
+    return RunRecord.open(path).model
