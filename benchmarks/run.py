@@ -15,7 +15,19 @@ from pathlib import Path
 from solidfield.experiments.store import write_measured
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("startup", "crps", "unet", "simulator", "sampling", "gridding", "growth", "sparse", "view", "place")
+BENCHMARKS = (
+    "startup",
+    "crps",
+    "unet",
+    "simulator",
+    "sampling",
+    "gridding",
+    "growth",
+    "sparse",
+    "view",
+    "place",
+    "cluster",
+)
 
 
 def main(names: list[str]) -> None:
