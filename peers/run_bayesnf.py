@@ -1,14 +1,14 @@
 """BayesNF: an ensemble of Bayesian neural fields of (time, y, x), fitted to the given readings.
 
-Followed: the docstrings and tutorials of bayesnf 0.1.3 (`BayesianNeuralFieldMAP`). As there: MAP ensembles, two hidden
+Followed: the API pages and docstrings of bayesnf 0.1.3 (`BayesianNeuralFieldMAP`). As there: MAP ensembles, two hidden
 layers, Gaussian noise, learning rate 0.005, standardised coordinates, all interactions of two coordinates, a season of
 a day with harmonics where frames are hours, quantiles of the mixture of the ensemble.
 
-Chosen here, for a budget of CPU minutes (the defaults, 16 members of width 512 with full batches, get a few dozen steps
-on these rows): 4 members of width 128, batches of 512. The Fourier features of time go down to periods of about four
-frames, since a field that is told no faster ones cannot follow what happens within a day; five degrees in space, as by
-default. The number of epochs must be said before: two short fits to a few rows tell how long a step and a compilation
-take. They are not counted in the budget, the compilation of the long fit is.
+Chosen here, for a budget of CPU minutes (a step of the defaults, 16 members of width 512 with full batches, multiplies
+1e12 times on 90,000 rows): 4 members of width 128, batches of 512. The Fourier features of time go down to periods of
+about four frames, since a field that is told no faster ones cannot follow what happens within a day; five degrees in
+space, as by default. The number of epochs must be said before: two short fits to a few rows tell how long a step and a
+compilation take. They are not counted in the budget, the compilation of the long fit is.
 """
 
 import os

@@ -1,14 +1,15 @@
 """DeepSensor's ConvNP: a convolutional neural process, told the readings of a frame and of the two beside it.
 
-Followed: the tutorials and docstrings of deepsensor 0.4.4 (`ConvNP`, `Trainer`, `TaskLoader`) and of neuralprocesses
-0.2.7. As there: the Gaussian likelihood "cnp", which the docs advise to start with; an internal grid as dense as the
-readings (`compute_greatest_data_density`: the 5 % quantile of distances to the nearest other), encoder scale half a
-step and decoder scale one step of it; each frame split at random into context and targets; Adam; loss per target.
+Followed: the docstrings of deepsensor 0.4.4 (`ConvNP`, `Trainer`, `TaskLoader`) and of neuralprocesses 0.2.7. As there:
+the Gaussian likelihood "cnp", its default; an internal grid as dense as the readings (`compute_greatest_data_density`:
+the 5 % quantile of distances to the nearest other), encoder scale half a step and decoder scale one step of it; each
+frame split at random into context and targets; Adam; loss per target.
 
-Chosen here, for a budget of CPU minutes: three levels of 24 channels (about 100,000 weights; the default, 4 of 64, gets
-a tenth of the steps), batches of 16, learning rate 2e-3 falling by a cosine, three context sets (the frame, the one
-before, the one after), time of day as further channels of the first. Where the asked places were never read, their
-like is practised: of that share of training frames the targets' own places are taken out of the frames beside it.
+Chosen here, for a budget of CPU minutes: three levels of 24 channels (about 100,000 weights; a step of the default, 4
+of 64, multiplies at least seven times as much), batches of 16, learning rate 2e-3 falling by a cosine, three context
+sets (the frame, the one before, the one after), time of day as further channels of the first. Where the asked places
+were never read, their like is practised: of that share of training frames the targets' own places are taken out of the
+frames beside it.
 
 Batches are built here, with masks of neuralprocesses: in a trial with `concat_tasks` of deepsensor 0.4.4 all context
 was dropped without an error. With `--check` the script compares the losses of a batch with those of its frames alone.

@@ -1,6 +1,6 @@
 """GPBoost: boosted trees for the mean, a Gaussian process in space and time for what is left.
 
-Followed: the docstrings and examples of gpboost 1.8.0 (`GPModel`, `train`). As there: the Vecchia approximation with
+Followed: the docstrings of gpboost 1.8.0 (`GPModel`, `train`). As there: the Vecchia approximation with
 its default of 20 neighbours, covariance "matern_space_time" (a range in time, a range in space) estimated by
 likelihood with L-BFGS, trees of depth 3, learning rate 0.1, the number of trees by early stopping on held-out rows that
 the Gaussian process predicts, too.

@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "solidfield"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FILES = [
-    str(path) for folder in ("src", "tests", "benchmarks", "docs", "gallery") for path in (ROOT / folder).rglob("*.*")
+    str(path)
+    for folder in ("src", "tests", "benchmarks", "docs", "gallery", "peers")
+    for path in (ROOT / folder).rglob("*.*")
 ]
 FILES += [str(path) for path in ROOT.glob("*.*")]
 
