@@ -85,7 +85,7 @@ def print_answers(entries: Sequence[dict[str, Any]], timezone: str | None) -> No
             [
                 (
                     clock_text(row["valid_time"], timezone),
-                    *(f"{row[part]:.4g}" for part in ("mean", "q05", "q95")),
+                    *(show.short(row[part]) for part in ("mean", "q05", "q95")),
                     *(f"{100 * p:.0f} %" for p in row["above"].values()),
                 )
                 for row in entry["rows"]

@@ -68,7 +68,7 @@ def print_diagnosis(found: Diagnosis) -> None:
                 f"{s.name} [{s.units}]" if s.units else s.name,
                 f"{s.count:,}",
                 f"{s.missing:,}",
-                *(f"{v:.4g}" for v in five),
+                *(show.short(v) for v in five),
             )
             for s, five in numbers
         ],

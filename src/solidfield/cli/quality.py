@@ -70,7 +70,7 @@ def print_ranking(found: Quality, most: int = 10) -> None:
             f"{row.y:g}, {row.x:g}",
             f"{row.readings:,}",
             f"{scale * row.bias:+.3g}",
-            f"{scale * row.offset:+.3g} ± {scale * row.offset_std:.2g}",
+            f"{scale * row.offset:+.3g} ± {scale * row.offset_std:.2g}" if row.offset_std else "none",
             f"{row.spread:.2f}",
             f"{100 * row.outside:.1f} %",
             f"{row.p:.2g}",

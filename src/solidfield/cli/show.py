@@ -84,6 +84,15 @@ def _lines(what: str, quiet: bool) -> Iterator[Told]:
         say(time.monotonic(), last)
 
 
+def short(value: float) -> str:
+    """Four digits, and all of a large number: 101325 and 101290 Pa are not the same.
+
+    >>> short(15.0612), short(101325.4), short(0.000123)
+    ('15.06', '101325', '0.000123')
+    """
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+
+
 def line(label: str, text: str, quiet: bool = False) -> None:
     if not quiet:
         print(f"{label:<{LABEL}} {text}", flush=True)

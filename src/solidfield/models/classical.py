@@ -92,19 +92,11 @@ class Persistence(Fitted):
         return _repeat(interpolate(source, nearest, self.spec.grid), members)
 
 
-class Nearest(Fitted):
+class Nearest(Persistence):
     """The reading of the nearest sensor: the same map as persistence, under its name for reconstruction."""
 
     name = "nearest"
     reference = "Voronoi (Thiessen) interpolation, Thiessen 1911"
-    stochastic = False
-    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
-
-    def fit(self, batches: Iterable[Pair]) -> None:
-        """Nothing to estimate."""
-
-    def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
-        return _repeat(interpolate(source, nearest, self.spec.grid), members)
 
 
 class InverseDistance(Fitted):

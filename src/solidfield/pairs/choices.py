@@ -30,7 +30,7 @@ def choose_model(frames: Frames) -> tuple[str, str]:  # and why, in words
     words = (
         "the nearest of them in space and time are taken as a set" if share < DENSE else "the map is seen as a picture"
     )
-    return name, f"model {name}: {100 * share:.2g} % of the cells are read at a time, so {words}"
+    return name, f"model {name}: {float(f'{100 * share:.2g}'):g} % of the cells are read at a time, so {words}"
 
 
 def choose_pairing(

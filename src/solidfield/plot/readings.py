@@ -103,7 +103,7 @@ def _candidates(ax: Axes, found: Diagnosis) -> None:
     places = np.arange(len(rows))
     colours = [ORANGE if one == found.chosen else GREY for one in rows]
     bars = ax.barh(places, [one.pairs for one in rows], color=colours)
-    ax.bar_label(bars, [f"{100 * one.share:.2g} %" for one in rows], padding=3, fontsize=7)
+    ax.bar_label(bars, [f"{float(f'{100 * one.share:.2g}'):g} %" for one in rows], padding=3, fontsize=7)
     ax.set_yticks(places, [f"{one.cell}, {one.every}" for one in rows])
     ax.margins(x=0.15)
 

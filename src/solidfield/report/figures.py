@@ -202,7 +202,7 @@ def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture
     if targets.times is not None:
         names = [str(targets.times[rows[start]].astype("datetime64[D]")) for start in starts]
     W, kind = grid.shape[1], "held-out sensor" if UNREAD & set(targets.regions) else "cell"
-    titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.4g}, {grid.axes[1]} {grid.x[p % W]:.4g}" for p in probes]
+    titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.6g}, {grid.axes[1]} {grid.x[p % W]:.6g}" for p in probes]
     figure = series_figure(
         np.quantile(evidence.own.probes[:, rows][:, :, here], [0.05, 0.5, 0.95], axis=0),
         readings[rows],

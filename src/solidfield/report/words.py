@@ -51,7 +51,11 @@ def listed(words: Sequence[str]) -> str:
 
 
 def amount(value: float, units: str) -> str:
-    return f"{value:.3g} {units}".rstrip()
+    """
+    >>> amount(0.12345, "K"), amount(1234.5, "Pa"), amount(2.0, "")
+    ('0.123 K', '1230 Pa', '2')
+    """
+    return f"{float(f'{value:.3g}'):g} {units}".rstrip()
 
 
 def labelled(name: str, units: str) -> str:
