@@ -94,7 +94,7 @@ def test_assimilation_is_the_window_moving_on(run):
 
 def test_leads_are_those_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr("solidfield.models.solid_set.SolidSet.prepare", _hurried(SolidSet.prepare))
-    options = {"model": "solid-set", "preset": "smoke", "transform": "sqrt"}
+    options = {"model": "solid-set", "preset": "smoke", "transform": "sqrt", "steps": 6}
     assert sf.fit(readings(), tmp_path / "a", ahead="3h", **options).info["data"]["leads"] == [0, 1, 2, 3]
     with pytest.raises(SolidError, match="give one of them"):
         sf.fit(readings(), tmp_path / "b", ahead="3h", leads=(1,), **options)
