@@ -77,6 +77,7 @@ def test_a_small_file_that_declares_gigabytes_is_refused(at, size, tmp_path):
     [
         ("train", "readings.csv", "--out", "new", "--preset", "smoke", "--set", "train.batch=1000000000", *GRID),
         ("predict", "run", "readings.csv", "--where", CENTRE, "--members", 10**9),
+        ("predict", "run", "readings.csv", "--where", CENTRE, "--members", 3, "--max-memory", "inf"),
         ("evaluate", "run", "--members", 10**9, "--out", "new"),
         ("grid", "readings.csv", "--out", "new.nc", "--cell", "0.00001deg", "--every", "1h"),
         ("grid", "readings.csv", "--out", "new.nc", "--cell", "0.01deg", "--every", "0.001s"),
@@ -136,6 +137,7 @@ CHANGES = {
     "model": lambda info: info["model"].update(name="oracle"),
     "options": lambda info: info["model"].update(options={"width": 5}),
     "zone": lambda info: info.update(reading={"timezone": "Mars/Olympus"}),
+    "errors": lambda info: info.update(reading={"errors": {}}),
     "files": lambda info: info["files"].clear(),
     "versions": lambda info: info.update(versions=[]),
 }

@@ -237,6 +237,8 @@ def keep_digits(
 
 def check_memory(members: int, queries: int, shape: Sequence[int], max_memory: float) -> None:
     """Refuse ensembles that cannot be held, before anything is drawn; `shape` is that of one member of a query."""
+    if not 0 < max_memory < math.inf:
+        raise SolidError(f"max_memory is {max_memory:g} GiB; give a size above 0, such as 2")
     need = 4 * members * queries * math.prod(shape) / GIB
     if need > max(max_memory, LITTLE):
         raise SolidError(

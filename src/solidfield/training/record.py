@@ -33,6 +33,13 @@ READINGS = "readings.safetensors"
 PAIRS = "pairs.zarr"
 
 
+class Told(BaseModel):
+    """Errors of readings, as `readings/error_table.py` has them."""
+
+    by: str
+    of: dict[str, dict[str, float]]
+
+
 class HowRead(BaseModel):
     """What a run remembers of how its readings were read, for new ones."""
 
@@ -42,7 +49,7 @@ class HowRead(BaseModel):
     units: str | None = None
     name: str | None = None
     drop_above: float | None = None
-    errors: dict[str, Any] | None = None
+    errors: Told | None = None
 
 
 FORMAT = 1  # of a run folder
