@@ -113,8 +113,7 @@ class Rows:
     def of(cls, frames: Frames) -> Rows:
         plain = Scaling((0.0,), (1.0,))
         recipe, static = fit_recipe(Covariates(), frames.grid, frames.timezone, frames.times, frames.variables, plain)
-        # A law of what is behind readings with errors would be narrower than what the protocol asks for: the readings.
-        record = replace(record_of(frames, recipe, static), errors=None)
+        record = record_of(frames, recipe, static)
         start = local(frames.times[:1], frames.timezone)[0]
         hours = (start - FIRST) / pd.Timedelta(hours=1) + np.arange(len(record))
         day = np.floor(hours / 24).astype(np.int64) + 1
