@@ -119,9 +119,7 @@ def _record(frames: Frames, holdout: Holdout) -> Record:
     plain = Scaling((0.0,), (1.0,))
     told = Covariates(history=0.0)
     recipe, static = fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
-    return replace(
-        record_of(frames, recipe, static, holdout), errors=None
-    )  # readings are asked, not what is behind them
+    return record_of(frames, recipe, static, holdout)
 
 
 def _days(record: Record, frame: np.ndarray, timezone: str | None) -> np.ndarray:
