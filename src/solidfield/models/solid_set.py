@@ -49,7 +49,7 @@ FLAT = 0.05  # standard deviations: the shortest tail
 TAIL = 0.99  # the quantile of the readings where their tail begins
 LIKELIHOOD = 0.1  # its weight beside the CRPS
 AROUND = ((2, 0), (-2, 0), (0, 2), (0, -2))  # rows and columns to the places whose features a target takes in, too
-FEW = 64  # places that a network could learn by heart
+FEW = 160  # places that a network learns by heart; of many more it cannot
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
 TRANSFORMS = ("none", "log", "sqrt")
 
@@ -140,7 +140,7 @@ class SolidSet(nn.Module):
     ) -> None:
         """Fit the prior to training questions; `spacing`: rows and columns between sensors, at so many places."""
         self.steps.copy_(torch.tensor([1.0, *spacing]))
-        self.blurred.fill_(min(1.0, FEW / max(places, 1)))
+        self.blurred.fill_(min(1.0, (FEW / max(places, 1)) ** 2))
 
         def batch(step: int, look: Covariance) -> tuple[Known, Tensor, Tensor]:
             lesson = lessons(step)
