@@ -127,6 +127,7 @@ CHANGES = {
     "no model": lambda info: info.update(model=None),
     "another grid": lambda info: info["data"]["grid"].update(shape=[10**6, 10**6]),
     "no shape": lambda info: info["data"]["grid"].update(shape="large"),
+    "one axis": lambda info: info["data"]["grid"].update(axes=["x", "x"]),
     "no spread": lambda info: info["scaling"].update(std=[0.0]),
     "two means": lambda info: info["scaling"].update(mean=[1.0, 2.0]),
     "no transform": lambda info: info["scaling"].update(transforms=["cube"], offsets=[0.0]),

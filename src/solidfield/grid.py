@@ -67,6 +67,8 @@ class Grid:
             raise SolidError(f"grid shape {self.shape} has an empty axis; both must be at least 1")
         if not all(0 < step < np.inf for step in self.spacing) or not np.isfinite(self.origin).all():
             raise SolidError(f"grid spacing {self.spacing} must be positive along both axes, and its origin finite")
+        if self.axes[0] == self.axes[1]:
+            raise SolidError(f"both axes of the grid are called '{self.axes[0]}'; give them different names")
         if self.domain is not None and self.domain.shape != self.shape:
             raise SolidError(f"domain mask has shape {self.domain.shape}, the grid {self.shape}; make them equal")
 
