@@ -1,0 +1,44 @@
+"""Where work is done: what an engine hands back does not depend on it, nor on workers that die."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from solidfield.engine import Engine, ahead, spread
+
+
+def square(item: tuple[int, float]) -> tuple[int, int]:
+    """Of a number, after some seconds; and who did it."""
+    time.sleep(item[1])
+    return os.getpid(), item[0] ** 2
+
+
+def test_a_killed_worker_of_a_cluster_loses_nothing():
+    """The worker that is not yet done with the second item dies; another does it again, and the rest goes on."""
+    distributed = pytest.importorskip("distributed")
+    items = [(n, 2.0 if n == 1 else 0.0) for n in range(6)]
+    found, killed = {}, None
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+            pids = set(client.run(os.getpid).values())
+        for item, (pid, value) in spread(square, items, Engine("dask", 2, cluster.scheduler_address)):
+            assert item not in found
+            found[item] = pid, value
+            if killed is None:
+                (killed,) = pids - {pid}
+                os.kill(killed, signal.SIGKILL)
+    assert {n: value for (n, _), (_, value) in found.items()} == {n: n**2 for n in range(6)}
+    assert found[items[1]][0] != killed
+
+
+def test_items_made_ahead_come_in_order_and_their_errors_too():
+    def numbers():
+        yield from range(5)
+        raise ValueError("no sixth")
+
+    items = ahead(numbers())
+    assert [next(items) for _ in range(5)] == list(range(5))
+    with pytest.raises(ValueError, match="no sixth"):
+        next(items)
