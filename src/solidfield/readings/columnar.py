@@ -55,7 +55,7 @@ class ParquetSource:
         self.notes: list[str] = []
         self.fraction = 0.0
         try:
-            self.file = parquet.ParquetFile(path)
+            self.file = parquet.ParquetFile(path, pre_buffer=False)  # else Arrow keeps all that was read
         except Exception as error:  # whatever Arrow makes of bytes that are something else
             raise _damaged(self.name, error) from None
         if self.file.metadata.num_rows == 0:
