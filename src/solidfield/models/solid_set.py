@@ -42,7 +42,6 @@ UNREAD_KINDS = [place for place, name in enumerate(KINDS) if name.startswith("un
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
 LEVELS = (0.5, 0.9, 0.98, 0.998)  # of central intervals that are made to hold their share
 EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
-RARE = 4  # targets beyond the last level that tell of it
 SLOWEST = 0.2  # of the stretched z, so that levels never cross
 FULL = 0.999  # of a tail: beyond, nothing is told apart
 FLAT = 0.05  # standard deviations: the shortest tail
@@ -310,20 +309,16 @@ def stretches(
     sizes: Tensor,  # (n,) |z| of held-out targets
     kinds: Tensor,  # (n,) positions in KINDS
 ) -> Tensor:  # (kinds, levels)
-    """What makes central intervals hold their share of the targets of each kind; of all where a kind has too few.
-
-    Of the last level a kind has hardly any target: how far it lies beyond the one before is what all kinds show.
-    """
+    """What makes central intervals hold their share of the targets of each kind; of all where a kind has too few."""
     size, kind = sizes.numpy(), kinds.numpy()
     groups = [size[kind == place] for place in range(len(KINDS))]
     groups = [group if len(group) >= FEWEST else size for group in groups]
-    asked = torch.tensor([[conformal_quantile(group, level) for level in LEVELS[:-1]] for group in groups])
-    tail = float(EDGES[-1] / EDGES[-2])
-    if len(size) * (1 - LEVELS[-1]) >= RARE:
-        tail = max(1.0, conformal_quantile(size / asked[:, -1].numpy()[kind], LEVELS[-1]))
-    factors = (asked / EDGES[:-1]).clamp(NARROWEST, WIDEST)
-    last = factors[:, -1:] * min(tail * float(EDGES[-2] / EDGES[-1]), WIDEST)
-    return torch.cat([factors, last], 1)
+    asked = torch.tensor([[conformal_quantile(group, level) for level in LEVELS] for group in groups])
+    factors = (asked / EDGES).clamp(NARROWEST, WIDEST)
+    for place, level in enumerate(LEVELS):  # a level that so few targets say nothing of goes on as the one before
+        short = torch.tensor([len(group) * (1 - level) < 1 for group in groups])
+        factors[short, place] = factors[short, place - 1]
+    return factors
 
 
 def stretched(z: Tensor, factors: Tensor) -> Tensor:  # (K, B), (B, levels) -> (K, B)
