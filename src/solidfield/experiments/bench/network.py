@@ -128,7 +128,8 @@ def network_tables(results: Sequence[Result]) -> list[Table]:
     rows: list[tuple[str, ...]] = []
     for result in results:
         name = f"{result['cell']['part']}, seed {result['cell']['seed']}"
-        rows.append((name, f"{result['rougher']:.2f}", f"{result['rippled']:.2f}"))
+        ratios = (result["rougher"], result.get("rippled"))  # older results have no power
+        rows.append((name, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)))
     heading = ("the mean map, over kriging's", "steps between cells", "power at the highest frequencies")
     return [*tables(results), (heading, rows)]
 
