@@ -49,8 +49,16 @@ def opened(browser, address, wait=DRAWN, **options):
 
 def saved(page, button):
     """The rows of a table that a button saves, without its head."""
-    with page.expect_download() as download:
-        page.click(button)
+    from playwright.sync_api import TimeoutError as Late
+
+    for patience in (10_000, 120_000):  # a click while the page still asks its server saves nothing: click again
+        try:
+            with page.expect_download(timeout=patience) as download:
+                page.click(button)
+            break
+        except Late:
+            if patience == 120_000:
+                raise
     rows = download.value.path().read_text().splitlines()
     return [
         [float(field) if re.fullmatch(r"-?[\d.e+-]+", field) else field for field in row.split(",")] for row in rows[1:]
