@@ -36,14 +36,8 @@ def fill(
     if maps is not None and maps.suffix not in (".nc", ".zarr"):
         raise SolidError(f"cannot write maps to {maps}: end the name in .nc (NetCDF) or .zarr")
     opened = load(run)
-    how: dict[str, Any] = {
-        "columns": columns,
-        "timezone": timezone,
-        "dates": date_format,
-        "drop_above": drop_above,
-        "errors": errors,
-    }
-    frames = reading.read_new(opened, inputs, json, **how)
+    how: dict[str, Any] = {"timezone": timezone, "dates": date_format, "drop_above": drop_above, "errors": errors}
+    frames = reading.read_new(opened, inputs, json, columns=columns, **how)
     filled = opened.fill(frames, members, seed, past_only, keep_members)
     save_table(filled, out)
     if maps is not None:

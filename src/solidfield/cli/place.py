@@ -52,14 +52,8 @@ def place(
     if out is not None:
         refuse_existing(out, "choose another folder")
     opened = load(run)
-    how: dict[str, Any] = {
-        "columns": columns,
-        "timezone": timezone,
-        "dates": date_format,
-        "drop_above": drop_above,
-        "errors": errors,
-    }
-    frames = reading.read_new(opened, inputs, json, **how)
+    how: dict[str, Any] = {"timezone": timezone, "dates": date_format, "drop_above": drop_above, "errors": errors}
+    frames = reading.read_new(opened, inputs, json, columns=columns, **how)
     found = opened.place(
         frames,
         add,

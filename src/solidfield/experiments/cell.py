@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from ..disk import digest
 from ..engine import Progress
+from ..errors import SolidError
 from .text import Table
 
 Result = dict[str, Any]
@@ -30,6 +31,12 @@ class Place:
 
     work: Path  # simulations, pairs and runs, so that what was interrupted goes on
     data: Path | None = None  # files of a real data set, read and never copied
+
+    def files(self, of: str) -> Path:
+        """The folder of a data set's files."""
+        if self.data is None:
+            raise SolidError(f"the files of {of} are not in the repository; name their folder with --data")
+        return self.data
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...engine import Progress
-from ...errors import SolidError
 from ...keys import numpy_generator
 from ...pairs.records import set_aside
 from ...questions.drawing import Plan
@@ -53,9 +52,7 @@ class GermanyCell(Cell):
         return (f"fold{self.fold}", f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError("the German readings are not in the repository; name their folder with --data")
-        data = read_germany(place.data)
+        data = read_germany(place.files("germany"))
         away = fold_of(len(data.cells)) == self.fold - 1
         record = set_aside(data.record(np.where(away, np.nan, data.values)))
         run = place.work / "runs" / self.run

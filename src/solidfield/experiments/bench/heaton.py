@@ -50,9 +50,7 @@ class HeatonCell(Cell):
         return ("satellite", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError("the file of heaton is read from a folder that you name with --data")
-        given, truth = read_heaton(place.data)
+        given, truth = read_heaton(place.files("heaton"))
         start = time.process_time()
         with threads(1):
             image, centre, scale, members = fill_image(given, self.members, self.seed)

@@ -22,7 +22,6 @@ import pandas as pd
 
 from ...clock import local
 from ...engine import Progress
-from ...errors import SolidError
 from ...keys import numpy_generator
 from ...models.solid_set import SolidSet
 from ...pairs.covariates import Covariates, fit_recipe
@@ -75,9 +74,7 @@ class KolkataDayCell(Cell):
         )
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError("the Kolkata files are not in the repository; name their folder with --data")
-        rows = Rows.of(read_kolkata(place.data, KINDS[self.kind]))
+        rows = Rows.of(read_kolkata(place.files("kolkata"), KINDS[self.kind]))
         run = place.work / "runs" / self.run
         model, task, seconds = trained_on_questions(rows.taught, PLAN, run, self.minutes, self.seed, progress)
         with threads(1):

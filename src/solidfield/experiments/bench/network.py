@@ -80,11 +80,9 @@ class NetworkCell(Cell):
         return f"network-{self.part}"
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError(f"the files of {self.part} are read from a folder that you name with --data")
         folder = place.work / "runs" / self.run
         with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
-            run = self._trained(folder, place.data, progress)
+            run = self._trained(folder, place.files(self.part), progress)
             findings = evaluate_questions(
                 run,
                 members=self.members,

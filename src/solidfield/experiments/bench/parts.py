@@ -20,7 +20,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...engine import Progress
-from ...errors import SolidError
 from ...models import solid_set
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import CREDIT, read_aqi36
@@ -90,9 +89,7 @@ class SetPart(Cell):
         return (self.contest, self.change, f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError(f"the files of {self.contest} are read from a folder that you name with --data")
-        contest, change = CONTESTS[self.contest](place.data), CHANGES[self.change]
+        contest, change = CONTESTS[self.contest](place.files(self.contest)), CHANGES[self.change]
         record = contest.record if change.calendar else replace(contest.record, calendar=None)
         plan, run = replace(contest.plan, **change.plan), place.work / "runs" / self.run
         with constants(change.constants), threads(1):

@@ -55,9 +55,7 @@ class PeersCell(Cell):
         return (self.contest, self.model, f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError(f"the files of {self.contest} are read from a folder that you name with --data")
-        contest, folder = CONTESTS[self.contest](place.data), place.work / f"{self.model}-{self.run}"
+        contest, folder = CONTESTS[self.contest](place.files(self.contest)), place.work / f"{self.model}-{self.run}"
         if self.model == "solid":
             laws, told = solid_laws(contest, folder, self.minutes, self.seed, progress)
         else:

@@ -23,7 +23,6 @@ from scipy.stats import spearmanr
 
 from ...config import TrainConfig
 from ...engine import Progress
-from ...errors import SolidError
 from ...grid import lengths
 from ...keys import key, numpy_generator
 from ...models.solid_set import SolidSet
@@ -61,9 +60,7 @@ class PlacementCell(Cell):
         return ("kk1", f"{self.sets}sets", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError("the files of candidates are not in the repository; name their folder with --data")
-        pool = read_pool(place.data)
+        pool = read_pool(place.files("placement"))
         say = progress or (lambda what, done, total: None)
         say("choosing", 0, None)
         ways = {name: _of_law(joint) for name, joint in joint_laws(pool, self.seed).items()}
@@ -72,7 +69,7 @@ class PlacementCell(Cell):
         draws = numpy_generator(self.seed, "sets")
         sets = [sorted(draws.choice(len(pool.places), CHOSEN, replace=False).tolist()) for _ in range(self.sets)]
         expected = {name: [score(tuple(one)) for one in sets] for name, (_, score) in ways.items()}
-        test = read_test(place.data)  # from here on nothing is chosen
+        test = read_test(place.files("placement"))  # from here on nothing is chosen
         judged: dict[tuple[int, ...], float] = {}
         asked = [(), *map(tuple, chosen.values()), *map(tuple, sets)]
         for done, one in enumerate(asked):
@@ -97,10 +94,8 @@ class PlacementCell(Cell):
 
 def forest(train: Rows, asked: Rows, trees: int, seed: int) -> float:
     """RMSE of a random forest on (lat, lon, hour)."""
-    try:
-        from sklearn.ensemble import RandomForestRegressor
-    except ImportError:
-        raise SolidError("the judge is a forest of scikit-learn; install solidfield[trees]") from None
+    from sklearn.ensemble import RandomForestRegressor
+
     model = RandomForestRegressor(trees, random_state=seed).fit(train.features(), train.value)
     return float(np.sqrt(np.mean((model.predict(asked.features()) - asked.value) ** 2)))
 

@@ -70,19 +70,17 @@ class RealCell(Cell):
         """Read the files and write the pairs."""
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        if place.data is None:
-            raise SolidError(f"the files of {self.HOME} are read from a folder that you name with --data")
         home = place.work / self.home
         with alone(home / "pairs.lock"):
             if not (home / "pairs.zarr").exists():
-                self.pairs(place.data, home / "pairs.zarr")
+                self.pairs(place.files(self.HOME), home / "pairs.zarr")
         store = open_pairs(home / "pairs.zarr")
         runs = []
         for name in self.contestants:
             folder = home / f"{name}-{self.minutes:g}min-seed{self.seed}"
             runs.append(train_scheme(name, store, folder, self.minutes, self.seed, progress))
         about = {"data": self.CREDIT, "units": self.UNITS, "region": self.region}
-        return about | self.judge(runs, store, place.data, progress)
+        return about | self.judge(runs, store, place.files(self.HOME), progress)
 
     @property
     def contestants(self) -> list[str]:
