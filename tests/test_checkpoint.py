@@ -16,14 +16,17 @@ import xarray as xr
 
 import solidfield.disk
 import tiny
-from solidfield.disk import atomic, digest, read_json, refuse_existing, replace, save_dataset, write_json
+from solidfield.disk import atomic, digest, pack, read_json, refuse_existing, replace, save_dataset, write_json
 from solidfield.engine import Progress
 from solidfield.errors import SolidError
+from solidfield.forecast import Spec
 from solidfield.grid import Grid
+from solidfield.models import MODELS, build
+from solidfield.models.solid_set import SolidSet
 from solidfield.pairs.store import PairStore
 from solidfield.training.checkpoint import State, checkpoints, load_state, save_state
 from solidfield.training.loop import train
-from solidfield.training.record import RunRecord
+from solidfield.training.record import FORMAT, RunRecord
 from solidfield.worlds.scenarios import Scenario
 
 
@@ -261,6 +264,32 @@ def test_what_cannot_be_loaded_says_why(store: PairStore, run: Path) -> None:
     flip(run / "run.json")
     with pytest.raises(SolidError, match=r"run\.json is damaged"):
         RunRecord.open(run)
+
+
+@pytest.mark.parametrize(("format", "fits"), [(FORMAT - 1, True), (FORMAT - 1, False), (FORMAT + 1, True)])
+def test_a_run_of_another_format_opens_only_if_it_is_older_and_fits(
+    store: PairStore, run: Path, format: int, fits: bool
+) -> None:
+    finished(store, run)
+    document = read_json(run / "run.json") | {"format": format}
+    if not fits:
+        content, document["files"]["weights.safetensors"] = pack({"another": torch.zeros(2)})
+        (run / "weights.safetensors").write_bytes(content)
+    write_json(run / "run.json", document)
+    if fits and format < FORMAT:
+        assert RunRecord.open(run).info["format"] == format
+    else:
+        with pytest.raises(SolidError, match=f"trained by format {format}, this is {FORMAT}; train again"):
+            RunRecord.open(run)
+
+
+def test_the_format_is_raised_whenever_weights_change_shape() -> None:
+    """A change here is a run that no longer opens: raise FORMAT, and write its digest beside it."""
+    spec = Spec(Grid((12, 12)))
+    models = {name: build(name, spec, {"size": "smoke"}) for name in MODELS}
+    every = models | {SolidSet.name: SolidSet(spec.grid, 1, (1.0, 1.0), 4)}
+    shapes = {name: {key: list(value.shape) for key, value in m.state_dict().items()} for name, m in every.items()}
+    assert (FORMAT, digest(shapes)[:16]) == (2, "7e97e017c8baceaf")
 
 
 def full(*_: object, **__: object) -> None:

@@ -110,7 +110,8 @@ def check_reading(path: Path, asked: Mapping[str, Any]) -> None:
 def resume(path: Path, document: Document) -> Document:
     """What the folder says of itself, once it is clear that it is the same run."""
     recorded = recorded_run(path)
-    for part in ("format", "model", "data", "train", "processes", "scaling"):
+    decide = ("model", "data", "train", "processes", "scaling")
+    for part in decide if recorded.get("finished") else ("format", *decide):
         difference = _difference(recorded.get(part), document[part], part)
         if difference:
             raise SolidError(f"cannot resume {path}: {difference}; use its own settings or a new folder")
