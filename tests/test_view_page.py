@@ -49,16 +49,8 @@ def opened(browser, address, wait=DRAWN, **options):
 
 def saved(page, button):
     """The rows of a table that a button saves, without its head."""
-    from playwright.sync_api import TimeoutError as Late
-
-    for patience in (10_000, 120_000):  # a click while the page still asks its server saves nothing: click again
-        try:
-            with page.expect_download(timeout=patience) as download:
-                page.click(button)
-            break
-        except Late:
-            if patience == 120_000:
-                raise
+    with page.expect_download() as download:
+        page.click(button)  # once: the page waits for what it still asks its server
     rows = download.value.path().read_text().splitlines()
     return [
         [float(field) if re.fullmatch(r"-?[\d.e+-]+", field) else field for field in row.split(",")] for row in rows[1:]
@@ -87,6 +79,24 @@ def test_the_map_that_is_shown_is_the_map_of_the_file(browser, address, maps):
     with page.expect_download() as picture:
         page.click("#save-png")
     assert picture.value.path().read_bytes()[:4] == b"\x89PNG"
+    assert not page.faults
+
+
+def test_a_click_on_save_waits_for_what_is_still_asked(browser, address, maps):
+    """The map of a new time is held back by the server: one click saves that map, and not the one before."""
+    page = opened(browser, address)
+
+    def late(route):
+        page.wait_for_timeout(400)
+        route.continue_()
+
+    page.route("**/frame*", late)
+    page.locator("#time").press("ArrowRight")
+    values = [row[2] if row[2] != "" else np.nan for row in saved(page, "#save-csv")]
+    np.testing.assert_allclose(values, maps["pm_mean"].values[0, 1].ravel(), rtol=1e-5)
+    page.route("**/about", late)
+    page.reload(wait_until="commit")
+    assert len(saved(page, "#save-csv")) == maps["pm_mean"][0, 0].size
     assert not page.faults
 
 

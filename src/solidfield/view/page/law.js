@@ -2,7 +2,7 @@
 
 import { fanChart } from "./chart.js";
 import { number, percent, placeWords, withUnits } from "./format.js";
-import { alongLeads, by, fileA, goTo, page, position, say, threshold, timesOf, variableA } from "./page.js";
+import { alongLeads, by, fileA, goTo, page, position, say, settled, threshold, timesOf, variableA } from "./page.js";
 import { csv, download, fileName } from "./save.js";
 import { nearest, nearWords } from "./stage.js";
 
@@ -92,7 +92,9 @@ function lawWords() {
   return `${where}: mean ${withUnits(law.mean[k], units)}${interval}${chance}.`;
 }
 
-export function saveLaw() {
+// The whole of it: a click while parts are still asked for waits for them.
+export async function saveLaw() {
+  if (!(await settled("law", () => law))) return;
   const { times, dated } = chartTimes();
   const names = Object.keys(law.quantiles).sort();
   const chance = threshold();

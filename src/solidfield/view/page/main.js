@@ -9,7 +9,7 @@ import { ask, drawLaw, saveLaw } from "./law.js";
 import { element, layerChoice } from "./layers.js";
 import { MapPanel } from "./map.js";
 import { flicker, play } from "./motion.js";
-import { alongLeads, by, fileA, goTo, page, position, say, threshold, timesOf, variableA } from "./page.js";
+import { alongLeads, by, fileA, goTo, page, position, say, settled, threshold, timesOf, variableA } from "./page.js";
 import { cellRows, csv, download, fileName, picture } from "./save.js";
 import { nearest, nearWords, scaleOf, sceneOf, untaught } from "./stage.js";
 import { fitted, fromHash, toHash } from "./state.js";
@@ -25,9 +25,9 @@ page.change = (part, anew = false) => {
   clearTimeout(writing);
   writing = setTimeout(writeLink, 250);
   const now = { ...page.state, above: threshold() };
-  render();
+  page.waiting.map = render();
   const along = alongLeads() ? ["start"] : [];
-  if (anew || ["variable", "place", "ring", "above", ...along].some((name) => before[name] !== now[name])) ask();
+  if (anew || ["variable", "place", "ring", "above", ...along].some((name) => before[name] !== now[name])) page.waiting.law = ask();
   else drawLaw();
 };
 
@@ -188,6 +188,12 @@ async function copyLink() {
   say("readout", done ? "The link to this view is copied." : "The address of this page is the link to this view: copy it from the address bar.");
 }
 
+// A click while the map is still asked for waits for it.
+async function save(ending, content, type) {
+  if (!(await settled("map", () => page.scenes.a))) return say("readout", "There is no map to save.");
+  return download(fileName(page.scenes.a.head, ending), await content(), type);
+}
+
 function fill() {
   const file = fileA();
   const option = (value, textContent) => element("option", { value, textContent });
@@ -227,9 +233,10 @@ function wire() {
   on("forget", "click", () => change({ place: null, ring: null }, true));
   on("sensors", "toggle", showSensors);
   on("copy-link", "click", copyLink);
-  on("save-png", "click", async () => download(fileName(page.scenes.a.head, "png"), await picture(Object.keys(page.scenes).map((which) => page.panels[which]))));
-  on("save-csv", "click", () => download(fileName(page.scenes.a.head, "csv"), csv(cellRows(Object.values(page.scenes))), "text/csv"));
+  on("save-png", "click", () => save("png", () => picture(Object.keys(page.scenes).map((which) => page.panels[which]))));
+  on("save-csv", "click", () => save("csv", () => csv(cellRows(Object.values(page.scenes))), "text/csv"));
   on("save-law", "click", saveLaw);
+  for (const id of ["copy-link", "save-png", "save-csv"]) by(id).disabled = false;
   const context = (number) => () => {
     const file = page.about.files[number()];
     return { variable: file.variables.find((one) => one.name === page.state.variable) ?? file.variables[0], members: file.members };

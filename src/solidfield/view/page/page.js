@@ -11,6 +11,7 @@ export const page = {
   marks: { draft: null, cursor: null },
   mode: "ask", // or "area", "imagine": what a click on the map means
   change: null, // set by main.js: change(part, anew)
+  waiting: { map: null, law: null }, // promises of what was asked for last
 };
 
 export const fileA = () => page.about.files[0];
@@ -24,6 +25,16 @@ export const goTo = (time) => page.change(alongLeads() ? { lead: time } : { star
 
 // The threshold of a layer of chances that is shown, as text.
 export const threshold = () => [page.state.layer, page.state.second].find((layer) => layer.startsWith("above:"))?.slice(6);
+
+// When what was asked for last is there. What is overtaken ends at once: then wait for what overtook it.
+export async function settled(what, there) {
+  let last = null;
+  do {
+    last = page.waiting[what];
+    await last;
+  } while (!there() && last !== page.waiting[what]);
+  return there();
+}
 
 export function say(id, words) {
   by(id).textContent = words;
