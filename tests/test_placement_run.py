@@ -15,8 +15,9 @@ from solidfield.cli import app
 from solidfield.cli.place import _print
 from solidfield.errors import SolidError
 from solidfield.pairs.scaling import Scaling
-from solidfield.placement.law import Wanted, members_law, set_law
+from solidfield.placement.law import Wanted, law_of, members_law, set_law
 from solidfield.plot.placement import placement_figure
+from solidfield.prediction.context import frames_for
 from solidfield.run import Run
 from solidfield.worlds import gaussian_world
 from test_answer import gaussian_model
@@ -175,6 +176,20 @@ def test_errors_that_are_measured_count(run):
     sound = set_law(run, record, 2, wanted, np.array([10]))
     poor = set_law(run, record, 2, wanted, np.array([10]), errors=np.array([2.0]))
     assert poor.gains([np.array([0])])[0] < sound.gains([np.array([0])])[0]
+
+
+def test_errors_of_readings_belong_to_the_frames_of_the_window(run, readings):
+    """A law at a late frame is the same where the frames before its window were never there."""
+    frames, _, _ = frames_for(run, np.concatenate([readings[0]] * 2))
+    told = replace(
+        frames, errors=np.linspace(0.1, 3, frames.values.size, dtype=np.float32).reshape(frames.values.shape)
+    )
+    late, row = np.arange(3, 12), 10
+    cut = replace(told, values=told.values[late], times=told.times[late], errors=told.errors[late])
+    wanted = Wanted(np.arange(GRID.cells), np.full(GRID.cells, 1 / GRID.cells))
+    whole, part = (law_of(run, one, r, wanted, np.array([10])) for one, r in ((told, row), (cut, row - 3)))
+    np.testing.assert_array_equal(whole.left, part.left)
+    assert (whole.left > law_of(run, frames, row, wanted, np.array([10])).left).any()
 
 
 def test_the_command_line_writes_what_it_says(tmp_path):

@@ -11,6 +11,7 @@ import typer
 
 from ..disk import atomic, refuse_existing, replace
 from ..placement.place import TIMES, Placement
+from ..placement.trial import TRIALS
 from ..plot.placement import placement_figure
 from ..run import load
 from . import reading, show
@@ -27,6 +28,14 @@ def place(
         Path | None, typer.Option(help="CSV of places: lat, lon and, where known, name and cost; else every cell.")
     ] = None,
     route: Annotated[Path | None, typer.Option(help="CSV of tracks: track, lat, lon; which of them help most.")] = None,
+    tried: Annotated[
+        list[Path] | None,
+        typer.Option(help="Readings of candidates that were tried, in time with the others; repeatable."),
+    ] = None,
+    judge: Annotated[
+        list[Path] | None,
+        typer.Option(help="Readings kept aside: choose the tried ones that predict these best; repeatable."),
+    ] = None,
     within: Annotated[Path | None, typer.Option(help="Candidates lie in this area: GeoJSON.")] = None,
     no_go: Annotated[list[Path] | None, typer.Option(help="... and outside of this one; repeatable.")] = None,
     budget: Annotated[float | None, typer.Option(help="That costs may add up to.")] = None,
@@ -37,9 +46,13 @@ def place(
     above: Annotated[float | None, typer.Option(help="Care about the chance of more than this.")] = None,
     lead: Annotated[int, typer.Option(help="Care about the map so many steps later (solid-set).")] = 0,
     at: Annotated[list[str] | None, typer.Option(help="Times that gains are means over; repeatable; some.")] = None,
-    times: Annotated[int, typer.Option(help="How many times at most.")] = TIMES,
+    times: Annotated[
+        int | None, typer.Option(help=f"How many times at most; {TIMES}, and to try candidates {TRIALS}.")
+    ] = None,
     variable: Annotated[str | None, typer.Option(help="Which variable, where there are several.")] = None,
-    check: Annotated[bool, typer.Option(help="Hide sensors to see how far gains can be trusted.")] = True,
+    check: Annotated[
+        bool, typer.Option(help="Hide sensors, or try each candidate, to see how far expected gains can be trusted.")
+    ] = True,
     columns: reading.ColumnsOption = None,
     timezone: reading.TimezoneOption = None,
     date_format: reading.DatesOption = None,
@@ -53,13 +66,19 @@ def place(
         refuse_existing(out, "choose another folder")
     opened = load(run)
     how: dict[str, Any] = {"timezone": timezone, "dates": date_format, "drop_above": drop_above, "errors": errors}
-    frames = reading.read_new(opened, inputs, json, columns=columns, **how)
+
+    def read(files: list[Path], label: str = "") -> Any:
+        return reading.read_new(opened, files, json, label, columns=columns, **how)
+
+    frames = read(inputs)
     found = opened.place(
         frames,
         add,
         remove=remove,
         candidates=candidates,
         routes=route,
+        tried=read(tried, "tried") if tried else None,
+        judge=read(judge, "judge") if judge else None,
         within=within,
         no_go=no_go or (),
         budget=np.inf if budget is None else budget,
@@ -97,11 +116,15 @@ def _print(found: Placement) -> None:
     about = found.about
     units = f" {about['map_units']}" if about["map_units"] and about["above"] is None else ""
     many = "times" if len(about["times"]) > 1 else "time"
-    words = f"{about['score_is']} of {about['variable']} {found.score:.3g}{units}, mean of {len(about['times'])} {many}"
+    words = f"{about['score_is']} of {about['variable']} {found.score:.3g}{units}, mean of "
+    if about["judging_readings"] is not None:
+        words += f"{about['judging_readings']:,} judging readings at "
+    words += f"{len(about['times'])} {many}"
     show.line("now", f"{words}; {about['candidates']:,} {'sensors' if about['verb'] == 'remove' else 'candidates'}")
-    what = "rises by" if about["verb"] == "remove" else "gain"
-    priced = "cost" in found.table
+    what = "rises by" if about["verb"] == "remove" else f"{about['gains']} gain"
+    priced, tried = "cost" in found.table, "own_error" in found.table
     header = ("", about["verb"], *(("cost",) if priced else ()), what, "percent", "left")
+    header += ("own error",) if tried else ()
     sign = -1 if about["verb"] == "remove" else 1
     rows = [
         (
@@ -111,6 +134,7 @@ def _print(found: Placement) -> None:
             f"{sign * row['gain']:.3g}",
             f"{sign * row['percent']:.1f} %",
             f"{row['left']:.3g}",
+            *((f"{row['own_error']:.2g} x",) if tried else ()),
         )
         for row in found.table.to_dict("records")
     ]

@@ -201,14 +201,15 @@ def _gains(laws: Sequence[Law], taken: Sequence[int]) -> np.ndarray:  # (M,)
 def given(law: Law, chosen: Sequence[int]) -> Law:
     """The law once these candidates have read."""
     joint, groups = law
-    return joint.given(_together(groups, chosen)), groups
+    return joint.given(together(groups, chosen)), groups
 
 
 def _given(laws: Sequence[Law], chosen: Sequence[int]) -> list[Law]:
     return [given(law, chosen) for law in laws]
 
 
-def _together(groups: Sequence[Group], chosen: Sequence[int]) -> Group:
+def together(groups: Sequence[Group], chosen: Sequence[int]) -> Group:
+    """All that these candidates read."""
     return np.concatenate([np.zeros(0, int), *(groups[c] for c in chosen)])
 
 
@@ -223,7 +224,7 @@ def gain_of(laws: Sequence[Law], chosen: Sequence[int]) -> float:
 
 def missed(joint: Joint, groups: Sequence[Group]) -> np.ndarray:  # (M,)
     """How far the mean score is expected to rise without each of the sensors, the others staying."""
-    every = _together(groups, range(len(groups)))
+    every = together(groups, range(len(groups)))
     cross = joint.believed.cross[every]
     precision = np.linalg.inv(joint.believed.noisy(every))  # A
     pull = precision @ cross  # B

@@ -56,35 +56,64 @@ class Wanted:
     above: float | None = None  # physical units
 
 
+@dataclass(frozen=True)
+class Moment:
+    """What a run knows at the time of a frame, given what was read up to it: readings of its window, or members."""
+
+    run: RunRecord
+    known: tuple[Record, int] | None  # of a run of sets: the window in the units of the model, and the frame in it
+    drawn: np.ndarray  # (K, H W) members in physical units; none where the law has a closed form
+    obs_std: float
+
+    @classmethod
+    def of(cls, run: RunRecord, frames: Frames, row: int, wanted: Wanted, seed: int = 0) -> Moment:
+        if isinstance(run.model, SolidSet):
+            return cls(run, _window(run, frames, row, wanted.lead), np.zeros((0, run.grid.cells)), frames.obs_std)
+        return cls(run, None, _members(run, frames, row, wanted, seed), frames.obs_std)
+
+    def law(self, wanted: Wanted, cells: np.ndarray, errors: np.ndarray | None = None) -> Joint:  # as for `law_of`
+        if self.known is None:
+            return members_law(self.drawn, self.run.grid, wanted, cells, self.obs_std, errors)
+        return set_law(self.run, *self.known, wanted, cells, errors)
+
+    def values(self, wanted: Wanted) -> np.ndarray:  # (K, N)
+        """The calibrated law of each target on its own: members, or quantiles of equal shares, in physical units."""
+        if self.known is None:
+            return self.drawn[:, wanted.cells]
+        return _values(self.run, *self.known, wanted)
+
+    def at(self, wanted: Wanted, latents: np.ndarray) -> np.ndarray:  # (Z,) -> (Z, N) physical units
+        """The same at these latents; of members the normal law of their mean and spread, as in `members_law`."""
+        if self.known is None:
+            some = self.drawn[:, wanted.cells]
+            return some.mean(0) + some.std(0, ddof=1) * latents[:, None]
+        return _values(self.run, *self.known, wanted, latents)
+
+
 def law_of(
     run: RunRecord,
     frames: Frames,
     row: int,  # the frame whose time it is
     wanted: Wanted,
     cells: np.ndarray,  # (P,) where candidates would read
-    errors: np.ndarray | None = None,  # (P,) variances of their errors, standard units; None: the run's nugget
+    errors: np.ndarray | None = None,  # (P,) true variances of their errors, units of the law; None: as is believed
     seed: int = 0,
 ) -> Joint:
     """The law at the time of a frame, given what was read up to it."""
-    if not isinstance(run.model, SolidSet):
-        return members_law(_members(run, frames, row, wanted, seed), run.grid, wanted, cells, frames.obs_std)
-    record, tick = _window(run, frames, row, wanted.lead)
-    return set_law(run, record, tick, wanted, cells, errors)
+    return Moment.of(run, frames, row, wanted, seed).law(wanted, cells, errors)
 
 
 def predicted(run: RunRecord, frames: Frames, row: int, wanted: Wanted, seed: int = 0) -> np.ndarray:  # (K, N)
-    """The calibrated law of each target on its own: members, or quantiles of equal shares, in physical units."""
-    if not isinstance(run.model, SolidSet):
-        return _members(run, frames, row, wanted, seed)[:, wanted.cells]
-    record, tick = _window(run, frames, row, wanted.lead)
-    return _values(run, record, tick, wanted)
+    """The calibrated laws of the targets at the time of a frame."""
+    return Moment.of(run, frames, row, wanted, seed).values(wanted)
 
 
 def _window(run: RunRecord, frames: Frames, row: int, lead: int) -> tuple[Record, int]:  # and the frame in it
     """What a run of sets may know at the time of a frame, in the units of the model."""
     late = frames.seconds[row] - frames.seconds
     rows = np.flatnonzero((late >= 0) & (late <= run.info["data"]["plan"]["before"] * frames.every))
-    part = replace(frames, values=frames.values[rows], times=frames.times[rows])
+    errors = None if frames.errors is None else frames.errors[rows]
+    part = replace(frames, values=frames.values[rows], times=frames.times[rows], errors=errors)
     record = standard_record(run, part, ahead=lead)
     return record, int(np.round((frames.seconds[row] - record.start) / record.step))
 
@@ -176,15 +205,19 @@ def _calibrated(
 
 
 @torch.no_grad()
-def _values(run: RunRecord, record: Record, tick: int, wanted: Wanted) -> np.ndarray:  # (Z, N) physical units
-    """The laws of the targets at the latents Z."""
+def _values(
+    run: RunRecord, record: Record, tick: int, wanted: Wanted, latents: np.ndarray = Z
+) -> np.ndarray:  # (Z, N) physical units
+    """The laws of the targets at these latents."""
     flat = wanted.cells + wanted.variable * record.grid.cells
     if not len(record.cells):  # nothing is known: the law of any value at all
         prior, c = run.model.prior, wanted.variable
-        values = torch.from_numpy(Z * float(prior.variance[c] + prior.nugget[c]) ** 0.5)[:, None].expand(-1, len(flat))
+        values = torch.from_numpy(latents * float(prior.variance[c] + prior.nugget[c]) ** 0.5)[:, None].expand(
+            -1, len(flat)
+        )
         return run.scaling.physical_of(values, torch.full((len(flat),), c)).numpy()
     scene = Scene.course(tick, [wanted.lead], flat, run.info["data"]["plan"]["before"], tick)
-    z, found = torch.from_numpy(Z).float()[:, None], []
+    z, found = torch.from_numpy(latents).float()[:, None], []
     for start in range(0, len(flat), AT_ONCE):
         frame, cell, first, last = (value[start : start + AT_ONCE] for value in vars(scene).values())
         questions = ask(record, frame, cell, first, last, Hiding.nothing(len(cell)), "test", torch.Generator())
@@ -211,6 +244,7 @@ def members_law(
     wanted: Wanted,
     cells: np.ndarray,  # (P,)
     obs_std: float = 0.0,
+    errors: np.ndarray | None = None,  # (P,) true variances of the readings' errors
 ) -> Joint:
     """The law that members show, without what is only the noise of drawing."""
     away, count = drawn - drawn.mean(0), len(drawn)
@@ -230,7 +264,8 @@ def members_law(
         level = ndtri(share)
     total = np.maximum(spread**2, 1e-12)
     known = Covariances(covariance(cells), covariance(wanted.cells), error)
-    return Joint(known, total, total, spread, wanted.weight, level)
+    true = None if errors is None else replace(known, errors=errors)
+    return Joint(known, total, total, spread, wanted.weight, level, true)
 
 
 def _shrinkage(z: np.ndarray, grid: Grid, count: int) -> np.ndarray:  # (D,) by whole steps of distance

@@ -2,7 +2,9 @@
 
 Gains are means over times that are spread over the readings, since the network and the weather differ from time to
 time. Sensors that may move are taken out of the readings first, and their present places are candidates again. For
-sensors that may be removed, each time is looked at as if the frame's own readings were still to be made.
+sensors that may be removed, each time is looked at as if the frame's own readings were still to be made. Candidates
+that were tried have their own errors in the laws, and with readings kept aside to judge they are chosen by what they
+did there (`trial.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from .candidates import Area, Candidates, Table, allowed, of_cells, of_table, of
 from .gain import Law, Pick, choose, given, mean_score
 from .gain import remove as missed_least
 from .law import Wanted, law_of
+from .trial import TRIALS, Trial, try_candidates
+from .tried import Tried
 from .trust import Trust, trust
 
-TIMES = 4  # that gains are means over
+TIMES = 4  # that expected gains are means over
 
 
 @dataclass(frozen=True)
@@ -38,19 +42,21 @@ class Placement:
     Attributes
     ----------
     table : DataFrame
-        The chosen candidates in order: name, place, cost, expected gain, share of the score, and the score left.
+        The chosen candidates in order: name, place, cost, gain, share of the score, and the score left. Gains are
+        expected ones, or with judging readings realised ones.
     candidates : DataFrame
-        Every candidate with what it would gain alone.
+        Every candidate with what it would gain alone; of tried ones also `own_error`, by that which the run expects.
     before, after : array
         (H, W) expected spread of the map without and with them; NaN where nothing is cared about.
     score : float
-        Expected score before: CRPS in units of the variable, or Brier score of the chance above the threshold.
+        Score before, expected or with judging readings measured: CRPS in units of the variable, or Brier score of the
+        chance above the threshold.
     sensors : array
         (H, W) bool: cells that were read at any of the times.
     about : dict
         What was asked for, in plain values.
     trust : Trust or None
-        How expected gains compare with realised ones when sensors are hidden.
+        How expected gains compare with realised ones when sensors are hidden, or candidates tried.
     """
 
     table: pd.DataFrame
@@ -92,6 +98,8 @@ def place(
     remove: int = 0,
     candidates: Table | None = None,
     routes: Table | None = None,
+    tried: FramesLike | None = None,
+    judge: FramesLike | None = None,
     within: Area | None = None,
     no_go: Sequence[Area] = (),
     budget: float = np.inf,
@@ -101,7 +109,7 @@ def place(
     lead: int = 0,
     variable: str | None = None,
     at: Times | None = None,
-    times: int = TIMES,
+    times: int | None = None,
     check: bool = True,
     seed: int = 0,
     say: Say | None = None,
@@ -120,6 +128,12 @@ def place(
         Places (columns lat and lon, or y and x; where there are such, `name` and `cost`). Default: every cell.
     routes : path or DataFrame, optional
         Tracks of a mobile sensor instead: rows with a column `track`. Each reads all its cells in one time step.
+    tried : table, xarray object or array, optional
+        What candidates read that were tried beside the sensors, as `frames`: without `candidates` every cell of it
+        is one. A sensor whose readings fit the others badly then counts as worse. Default: all count as equally good.
+    judge : table, xarray object or array, optional
+        Readings kept aside at the same times, as `frames`: the tried candidates are chosen by how well the run
+        predicts these with them. Default: by expected gains.
     within : GeoJSON, optional
         A file or its content: candidates lie inside. Default: anywhere.
     no_go : sequence of GeoJSON
@@ -138,10 +152,10 @@ def place(
         Default: the first.
     at : time, sequence of times or "last", optional
         Which frames gains are means over. Default: some, spread over all with readings.
-    times : int
-        How many of them at most. Default: 4.
+    times : int, optional
+        How many of them at most. Default: 4; candidates are tried at 200.
     check : bool
-        Also hide sensors and compare expected with realised gains. Default: True.
+        Also hide sensors (with `judge`: try each candidate) and compare expected with realised gains. Default: True.
     seed : int
         Of members, for a run without closed form. Default: 0.
     say : callable, optional
@@ -150,47 +164,73 @@ def place(
     Returns
     -------
     Placement
-        `table` of the chosen with expected gains, maps `before` and `after`, `trust`, `geojson()` and `as_dict()`.
+        `table` of the chosen with their gains, maps `before` and `after`, `trust`, `geojson()` and `as_dict()`.
 
     Raises
     ------
     SolidError
-        If there is nothing to choose from, or an area or a table cannot be used.
+        If there is nothing to choose from, an area or a table cannot be used, or tried and judging readings share no
+        time with the others.
     """
-    if (add > 0) == (remove > 0) or min(add, remove, lead) < 0 or times < 1:
+    if (add > 0) == (remove > 0) or min(add, remove) < 0:
         raise SolidError(f"asked to add {add} and to remove {remove} sensors; ask for one of them, above zero")
+    if lead < 0 or (times is not None and times < 1):
+        raise SolidError(f"asked for lead {lead} and {times} times; a lead is not below zero, times are above it")
+    if tried is None and judge is not None:
+        raise SolidError("judging readings judge candidates that were tried; give the readings of these, too (tried)")
+    if tried is not None and (remove or routes is not None):
+        raise SolidError("tried candidates are sensors to add that stay; leave out sensors to remove and routes")
     known, labels, _ = frames_for(run, frames, say)
     index = _variable(run, variable)
-    rows = evenly(choose_rows(known, labels, at, run.zone), times)
+    asked = choose_rows(known, labels, at, run.zone)
     wanted = _wanted(run, area, above, lead, index)
     read = np.isfinite(known.values[:, index]).reshape(len(known.values), -1)  # (T, H W)
+    trial = None
     if remove:
+        rows = evenly(asked, times or TIMES)
         sensors = of_cells(np.flatnonzero(read[rows].any(0)), run.grid)
         laws = _laws_without(run, known, rows, wanted, sensors, seed)
         picks = missed_least(laws, remove)
     else:
-        known, moved = _moving(known, move, run.grid, index)
-        sensors = _candidates(run.grid, candidates, routes, within, no_go, read[rows].all(0) & ~moved)
-        laws = _laws(run, known, rows, wanted, sensors, seed)
-        picks = choose(laws, add + int(moved.sum()), sensors.cost, budget)
+        stays, moved = _moving(known, move, run.grid, index)
+        tests = None
+        if tried is not None:
+            tests = Tried.read(run, stays, tried, judge, wanted, say).also(known.values[:, index], moved)
+            asked = tests.rows(asked)
+        known, rows = stays, evenly(asked, times or TIMES)
+        sensors = _candidates(run.grid, candidates, routes, within, no_go, read[rows].all(0) & ~moved, tests)
+        if tests is not None:
+            trial = try_candidates(run, known, evenly(asked, times or TRIALS), wanted, sensors, tests, seed)
+        laws = _laws(run, known, rows, wanted, sensors, seed, trial)
+        count = add + int(moved.sum())
+        if trial is None or judge is None:
+            picks = choose(laws, count, sensors.cost, budget)
+        else:
+            picks = trial.choose(count, budget)
     if not picks:
         raise SolidError(f"no candidate can be paid with a budget of {budget:g}; raise it")
+    judged = trial if judge is not None else None
     about = {
         "variable": run.variables[index],
         "map_units": run.units[index],
         "score_is": "mean CRPS" if above is None else f"Brier score of the chance above {above:g}",
         "verb": "remove" if remove else "add",
+        "gains": "expected" if judged is None else "realised",
         "lead": lead,
         "above": above,
-        "times": [str(label) for label in labels[rows]],
+        "times": [str(label) for label in labels[rows if trial is None else trial.rows]],
+        "judging_readings": None if judged is None else judged.judging,
         "candidates": len(sensors.names),
     }
+    found = None
+    if check:
+        found = trust(run, known, rows, index, seed) if judged is None else judged.trust()
     return Placement(
-        **_found(run, laws, sensors, picks, wanted, bool(remove)),
+        **_found(run, laws, sensors, picks, wanted, bool(remove), trial),
         sensors=read[rows].any(0).reshape(run.grid.shape),
         grid=run.grid,
         about=about,
-        trust=trust(run, known, rows, index, seed) if check else None,
+        trust=found,
     )
 
 
@@ -220,6 +260,7 @@ def _candidates(
     within: Area | None,
     no_go: Sequence[Area],
     taken: np.ndarray,  # (H W,) bool: read at all times; another sensor there tells nothing
+    tests: Tried | None,
 ) -> Candidates:
     if table is not None and routes is not None:
         raise SolidError("candidates are places or routes; give one table of them")
@@ -229,10 +270,12 @@ def _candidates(
     elif table is not None:
         found = of_table(table, grid)
     else:
-        found = of_cells(np.flatnonzero(inside & ~taken), grid)
+        free = ~taken if tests is None else ~taken & tests.places
+        found = of_cells(np.flatnonzero(inside & free), grid)
     found = found.where(np.array([bool(inside[cells].all()) for cells in found.cells]))
     if not found.names:
-        raise SolidError("no candidate is left: all lie outside the allowed areas; widen them")
+        where = "outside the allowed areas" if tests is None else "outside the allowed areas or where a sensor stands"
+        raise SolidError(f"no candidate is left: all lie {where}; widen the areas, or name others")
     return found
 
 
@@ -250,10 +293,21 @@ def _moving(
 
 
 def _laws(
-    run: RunRecord, frames: Frames, rows: np.ndarray, wanted: Wanted, candidates: Candidates, seed: int
+    run: RunRecord,
+    frames: Frames,
+    rows: np.ndarray,
+    wanted: Wanted,
+    candidates: Candidates,
+    seed: int,
+    trial: Trial | None = None,  # whose candidates have errors of their own
 ) -> list[Law]:
     cells, groups = candidates.points()
-    return [(law_of(run, frames, int(row), wanted, cells, seed=seed), groups) for row in rows]
+    errors = None
+    if trial is not None:
+        errors = np.empty(len(cells))
+        for group, error in zip(groups, trial.errors, strict=True):
+            errors[group] = error
+    return [(law_of(run, frames, int(row), wanted, cells, errors, seed), groups) for row in rows]
 
 
 def _laws_without(
@@ -276,8 +330,9 @@ def _found(
     picks: list[Pick],
     wanted: Wanted,
     taken_away: bool,
+    trial: Trial | None,
 ) -> dict[str, Any]:
-    """The parts of a `Placement` that follow from the laws."""
+    """The parts of a `Placement` that follow from the laws, and from a trial where candidates were judged."""
     chosen = [pick.candidate for pick in picks]
     last = [m for m in range(len(sensors.names)) if m not in chosen] if taken_away else chosen
     every = list(range(len(sensors.names))) if taken_away else []
@@ -287,14 +342,19 @@ def _found(
         maps.append(np.full(run.grid.cells, np.nan))
         maps[-1][wanted.cells] = spread
     score = mean_score([given(law, every) for law in laws])
+    alone = np.mean([joint.gains(groups) for joint, groups in laws], axis=0)
+    if trial is not None and trial.attempts:
+        score, alone = trial.score(()), trial.alone()
+    every_one = pd.DataFrame({"name": sensors.names, "gain_alone": alone})
+    if trial is not None:
+        every_one["own_error"] = np.sqrt(trial.errors / trial.believed)
     rows = []
     for rank, pick in enumerate(picks, 1):
         row, column = np.divmod(sensors.cells[pick.candidate], run.grid.shape[1])
         places = list(zip(run.grid.y[row].tolist(), run.grid.x[column].tolist(), strict=True))
         cost = {} if sensors.cost is None else {"cost": float(sensors.cost[pick.candidate])}
         gain = {"gain": pick.gain, "percent": 100 * pick.gain / score if score else 0.0, "left": pick.score}
-        rows.append({"rank": rank, "name": sensors.names[pick.candidate], **cost, **gain, "places": places})
-    alone = np.mean([joint.gains(groups) for joint, groups in laws], axis=0)
-    every_one = pd.DataFrame({"name": sensors.names, "gain_alone": alone})
+        own = {} if trial is None else {"own_error": float(every_one["own_error"][pick.candidate])}
+        rows.append({"rank": rank, "name": sensors.names[pick.candidate], **cost, **gain, **own, "places": places})
     before, after = (one.reshape(run.grid.shape) for one in maps)
     return {"table": pd.DataFrame(rows), "candidates": every_one, "before": before, "after": after, "score": score}

@@ -35,6 +35,7 @@ class Trust:
 
     sensors: pd.DataFrame  # name, expected, realised: means over times
     error: float  # standard error of the ratio
+    how: str = "sensors were hidden one by one: what they gained at others"
 
     @property
     def rank(self) -> float:
@@ -48,8 +49,8 @@ class Trust:
 
     def sentence(self) -> str:
         said = (
-            f"{len(self.sensors)} sensors were hidden one by one: what they gained at others was {self.ratio:.2f} ± "
-            f"{self.error:.2f} times what was expected, with a rank correlation of {self.rank:.2f}"
+            f"{len(self.sensors)} {self.how} was {self.ratio:.2f} ± {self.error:.2f} times what was expected, with a "
+            f"rank correlation of {self.rank:.2f}"
         )
         if self.error > 0.5:
             return f"{said}; too few readings to tell how far gains can be trusted"
@@ -77,11 +78,15 @@ def trust(run: RunRecord, frames: Frames, rows: np.ndarray, variable: int, seed:
     if not found:
         return None
     every = pd.DataFrame(found, columns=["cell", "expected", "realised"])
-    off = every["realised"] - every["expected"] * every["realised"].sum() / every["expected"].sum()
-    error = float(np.sqrt((off**2).sum()) / every["expected"].sum())
     table = every.groupby("cell").mean()
     names = of_cells(table.index.to_numpy(), run.grid).names
-    return Trust(table.reset_index(drop=True).assign(name=names)[["name", "expected", "realised"]], error)
+    return Trust(table.reset_index(drop=True).assign(name=names)[["name", "expected", "realised"]], ratio_error(every))
+
+
+def ratio_error(every: pd.DataFrame) -> float:
+    """Standard error of realised by expected gain, from single comparisons: how far each is off the ratio of all."""
+    off = every["realised"] - every["expected"] * every["realised"].sum() / every["expected"].sum()
+    return float(np.sqrt((off**2).sum()) / abs(every["expected"].sum()))
 
 
 def _hidden(

@@ -1,0 +1,74 @@
+"""Readings of candidates that were tried, and readings kept aside to judge them, at the times of a run's own readings.
+
+What judges is never known to the run: of readings in cells and frames that were read already nothing is judged, and
+what is judged reaches a choice through the score of a set alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import SolidError
+from ..pairs.frames import Frames
+from ..prediction.context import FramesLike, frames_for
+from ..readings.intake import Say
+from ..training.record import RunRecord
+from .law import Wanted
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What candidates read, and what judges, at the times of the run's own readings; physical units."""
+
+    values: np.ndarray  # (T, H W) NaN = not read
+    judging: np.ndarray | None  # (T, H W) of the time that is cared about: a lead later
+
+    @classmethod
+    def read(
+        cls, run: RunRecord, known: Frames, tried: FramesLike, judge: FramesLike | None, wanted: Wanted, say: Say | None
+    ) -> Tried:
+        values = _on_times(run, tried, known.seconds, wanted.variable, "the tried candidates", say)
+        if judge is None:
+            return cls(values, None)
+        later = known.seconds + wanted.lead * known.every
+        judging = _on_times(run, judge, later, wanted.variable, "the judging readings", say)
+        cared = np.isin(np.arange(run.grid.cells), wanted.cells)
+        given = np.isfinite(known.values[:, wanted.variable]).reshape(judging.shape)
+        hidden = ~cared | given if wanted.lead == 0 else ~cared  # what was read already judges nothing
+        return cls(values, np.where(hidden, np.nan, judging))
+
+    @property
+    def places(self) -> np.ndarray:  # (H W,) bool: was a candidate ever read here?
+        return np.isfinite(self.values).any(0)
+
+    def also(self, read: np.ndarray, moved: np.ndarray) -> Tried:  # (T, H, W), (H W,) bool
+        """Sensors that may move were tried where they stand."""
+        return replace(self, values=np.where(moved, read.reshape(self.values.shape), self.values))
+
+    def rows(self, rows: np.ndarray) -> np.ndarray:
+        """Those of these frames at which a candidate was read and, where there are judges, one of them."""
+        there = np.isfinite(self.values[rows]).any(1)
+        if not there.any():
+            raise SolidError("the tried candidates were read at no time of the readings; give readings of these times")
+        if self.judging is not None:
+            there &= np.isfinite(self.judging[rows]).any(1)
+        if not there.any():
+            raise SolidError(
+                "no reading judges the tried candidates: none is of their times, in the area that is cared about and "
+                "where no sensor stands; give others"
+            )
+        return rows[there]
+
+
+def _on_times(
+    run: RunRecord, given: FramesLike, seconds: np.ndarray, variable: int, what: str, say: Say | None
+) -> np.ndarray:  # (T, H W)
+    try:
+        frames, _, _ = frames_for(run, given, say)
+    except SolidError as error:
+        raise SolidError(f"{what}: {error}") from None
+    rows = frames.rows_at(seconds)
+    values = frames.values[:, variable].reshape(len(frames.values), -1).astype(float)
+    return np.where((rows >= 0)[:, None], values[rows], np.nan)
