@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from city import city, city_run
 from solidfield.cli import app
 from solidfield.cli.place import _print
+from solidfield.cli.view import STEPS, _usual_steps
 from solidfield.errors import SolidError
 from solidfield.pairs.scaling import Scaling
 from solidfield.placement.law import Wanted, law_of, members_law, set_law
@@ -82,6 +83,19 @@ def test_expected_gains_of_a_run_are_the_exact_ones(run, readings, lead, asked, 
     after = exact_score(frames, dense, row, lead, chosen)
     assert found.table["gain"].sum() == pytest.approx(before - after, rel=0.02)
     assert found.table["left"].iloc[-1] == pytest.approx(after, rel=0.01)
+
+
+def test_the_last_time_has_a_name_in_a_list_too(run, readings):
+    """As the command line gives it."""
+    options = {"add": 1, "check": False}
+    by_list, by_name = (run.place(readings[0], at=at, **options) for at in (["last"], "last"))
+    assert by_list.about["times"] == by_name.about["times"] == [str(FRAMES - 1.0)]
+
+
+def test_a_page_shows_as_many_leads_as_a_run_of_sets_learned(run):
+    assert _usual_steps(run) == 1
+    assert _usual_steps(replace(run, info={"data": {"leads": list(range(13))}})) == STEPS
+    assert _usual_steps(replace(run, info={"data": {"leads": [0]}})) == 0
 
 
 def test_candidates_are_those_allowed(run, readings, tmp_path):

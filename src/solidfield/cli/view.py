@@ -14,6 +14,7 @@ import xarray as xr
 from ..clock import instant
 from ..clock import zone as known_zone
 from ..errors import SolidError
+from ..models.solid_set import SolidSet
 from ..prediction.maps import open_maps
 from ..run import Run, load
 from ..training.record import RUN
@@ -26,7 +27,7 @@ from ..view.shown import Shown
 from ..view.try_sensors import Draw
 from . import reading, show
 
-STEPS = 6  # leads that a run forecasts where nothing is asked for
+STEPS = 6  # leads at most that a run forecasts where nothing is asked for
 
 
 def view(
@@ -128,7 +129,7 @@ def drawing(run: Run, frames: xr.Dataset, at: np.datetime64 | None, steps: int |
     """How the run makes maps of frames: always of the same start, as many leads and the same seed."""
     filled = frames[run.variables[0]].notnull().any(run.grid.axes).values
     when = frames["time"].values[np.flatnonzero(filled)[-1:]] if at is None else np.array([at])
-    ahead = (STEPS if 1 in run.info["data"]["leads"] else 0) if steps is None else steps
+    ahead = _usual_steps(run) if steps is None else steps
 
     def draw(frames: xr.Dataset) -> xr.Dataset:
         if ahead == 0:
@@ -136,3 +137,11 @@ def drawing(run: Run, frames: xr.Dataset, at: np.datetime64 | None, steps: int |
         return run.forecast(frames, at=when, members=members, seed=seed, steps=ahead)
 
     return draw
+
+
+def _usual_steps(run: Run) -> int:
+    """Where nothing is asked for: as far as a run of sets learned, which rolls nothing forward; others go any way."""
+    leads = run.info["data"]["leads"]
+    if 1 not in leads:
+        return 0
+    return min(STEPS, max(leads)) if isinstance(run.model, SolidSet) else STEPS

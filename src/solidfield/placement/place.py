@@ -218,7 +218,7 @@ def place(
         "gains": "expected" if judged is None else "realised",
         "lead": lead,
         "above": above,
-        "times": [str(label) for label in labels[rows if trial is None else trial.rows]],
+        "times": [str(label) for label in labels[rows if judged is None else judged.rows]],
         "judging_readings": None if judged is None else judged.judging,
         "candidates": len(sensors.names),
     }

@@ -192,7 +192,7 @@ def choose_rows(
 
 
 def _is_last(at: Times) -> bool:
-    return isinstance(at, str) and at == "last"
+    return np.size(at) == 1 and str(np.ravel(np.asarray(at))[0]) == "last"
 
 
 def _filled(rows: np.ndarray, filled: np.ndarray) -> np.ndarray:
