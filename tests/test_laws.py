@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from scipy.stats import norm
 
 from solidfield.errors import SolidError
 from solidfield.keys import torch_generator
@@ -72,6 +73,21 @@ def test_value_finds_the_quantile_between_modes_far_apart():
     log_pi, mu, s = (part[:, 0].double() for part in parts)
     below = (log_pi.exp() * torch.special.ndtr((found[:, None].double() - mu) / s)).sum(-1)
     torch.testing.assert_close(below, torch.special.ndtr(z[0, :, 0].double()), atol=1e-5, rtol=0)
+
+
+def test_a_far_tail_is_that_of_its_widest_component():
+    """Where one component alone is left, Q(z) is its own quantile at the share of it that lies beyond."""
+    law = MixtureLaw(1, 1, 2)
+    with torch.no_grad():
+        law.head[-1].weight.zero_()
+        law.head[-1].bias.copy_(torch.tensor([0.0, -0.5, 0.0, 0.0, 0.5, 1.0]))  # equal weights, another spread each
+    _, mu, s = (part[0, 0].double() for part in law.parts(torch.zeros(1, 1)))
+    z = torch.linspace(5, 9, 41)
+    found = law.value(torch.zeros(1, 1), torch.stack([z, -z]).flatten()[:, None, None])[:, 0, 0].double()
+    beyond = torch.from_numpy(norm.ppf(2 * norm.cdf(-z.double().numpy())))  # the wide one has half of the weight
+    assert torch.allclose(found[:41], mu[1] - s[1] * beyond, atol=2e-3)
+    assert torch.allclose(found[41:], mu[1] + s[1] * beyond, atol=0.02)  # the other's mean is lower, it is nearly gone
+    assert (found[:41].diff() > 0).all()
 
 
 def test_tables_increase_so_quantiles_never_cross(law):

@@ -175,7 +175,7 @@ class MixtureLaw(Law):
         side = torch.where(latents > 0, -1.0, 1.0)
         mu, z = side[..., None] * mu, -latents.abs()
         alone = mu + s * z[..., None]  # Q(z) of each component: that of the mixture lies between them
-        pi, wanted = log_pi.exp(), torch.special.ndtr(z)
+        pi, wanted = log_pi.exp(), _normal_cdf(z)
         start, low, high = (pi * alone).sum(-1), alone.amin(-1), alone.amax(-1)
         return side * _quantile(pi, mu, s, wanted, start, low, high, NEWTON_AFAR)
 
@@ -185,7 +185,7 @@ class MixtureLaw(Law):
         # Between neighbouring points of all components F is smooth and rises a little: a bracket for every quantile.
         coarse = (mu + s * nodes[::5, None]).flatten(-2).sort(-1).values  # (P, C, J * n)
         rising = _below(pi, mu, s, coarse)
-        wanted = torch.special.ndtr(nodes).expand(*coarse.shape[:-1], -1).contiguous()
+        wanted = _normal_cdf(nodes).expand(*coarse.shape[:-1], -1).contiguous()
         right = torch.searchsorted(rising, wanted).clamp(1, coarse.shape[-1] - 1)
         low, high = coarse.gather(-1, right - 1), coarse.gather(-1, right)
         # In latents a quantile is nearly straight between such points: two steps of Newton's method are left to do.
@@ -328,9 +328,14 @@ def _mean_size(mean: Tensor, variance: Tensor) -> Tensor:
     return s * math.sqrt(2 / math.pi) * torch.exp(-0.5 * z**2) + mean * (2 * torch.special.ndtr(z) - 1)
 
 
+def _normal_cdf(z: Tensor) -> Tensor:
+    """Phi(z) with all its digits in the lower tail, which `torch.special.ndtr` rounds to multiples of 3e-8."""
+    return 0.5 * torch.erfc(z * -math.sqrt(0.5))
+
+
 def _below(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor) -> Tensor:  # three of (..., J), (...) -> (...)
     """F(x) of a mixture."""
-    return _total(pi, mu, s, x, torch.special.ndtr)
+    return _total(pi, mu, s, x, _normal_cdf)
 
 
 def _total(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
@@ -345,13 +350,16 @@ def _total(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor, of: Callable[[Tensor], 
 def _quantile(
     pi: Tensor, mu: Tensor, s: Tensor, wanted: Tensor, x: Tensor, low: Tensor, high: Tensor, steps: int
 ) -> Tensor:  # three of (..., J), the others (...)
-    """F(x) = wanted by Newton's method from x, by halves wherever it would leave the bracket."""
+    """log F(x) = log wanted by Newton's method from x, by halves wherever it would leave the bracket.
+
+    In a far tail log F is nearly a parabola, where F itself is flat: there a step of F would lead nowhere.
+    """
     height = pi / (s * math.sqrt(2 * math.pi))
     for _ in range(steps):
-        excess = _below(pi, mu, s, x) - wanted
+        below = _below(pi, mu, s, x)
         density = _total(height, mu, s, x, lambda z: torch.exp(-0.5 * z.square()))
-        low, high = torch.where(excess < 0, x, low), torch.where(excess > 0, x, high)
-        newton = x - excess / density.clamp_min(1e-12)
+        low, high = torch.where(below < wanted, x, low), torch.where(below > wanted, x, high)
+        newton = x - (below / wanted).log() * below / density
         x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
     return x
 
@@ -359,8 +367,8 @@ def _quantile(
 def _normal_score(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
     """Phi^{-1}(sum_j pi_j Phi(z_j)), from whichever tail is the smaller so that far values keep their digits."""
     pi, z = log_pi.double().exp(), (values[:, None].double() - mu) / s
-    below = (pi * torch.special.ndtr(z)).sum(-1)
-    above = (pi * torch.special.ndtr(-z)).sum(-1)
+    below = (pi * _normal_cdf(z)).sum(-1)
+    above = (pi * _normal_cdf(-z)).sum(-1)
     tiny = 1e-15
     return torch.where(
         below < above, torch.special.ndtri(below.clamp_min(tiny)), -torch.special.ndtri(above.clamp_min(tiny))
