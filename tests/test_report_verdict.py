@@ -173,6 +173,29 @@ def test_a_spread_that_is_off_does_not_contradict_honest_intervals() -> None:
         assert words in verdict(replace(table, scores=scores)).honest[1]
 
 
+@pytest.mark.parametrize(
+    ("said", "seen", "half", "words"),
+    [
+        (0.08, 0.04, 0.01, "forecast too often: with a chance of 8.0 % on average, and 4.0 % were above"),
+        (0.02, 0.04, 0.01, "forecast too rarely"),
+        (0.05, 0.04, 0.02, ""),  # within the error bar
+        (0.05, 0.0, 0.01, ""),  # on nine days nothing is expected to happen for sure
+        (0.5, 0.0, 0.01, "forecast too often"),
+    ],
+)
+def test_chances_of_high_values_are_named_where_they_are_off(said, seen, half, words) -> None:
+    table = results()
+    tail = {
+        "tail_forecast": estimate(said),
+        "tail_observed": estimate(seen),
+        "tail_excess": estimate(said - seen, half),
+    }
+    own = replace(table.scores[0], metrics=table.scores[0].metrics | tail, tail=80.0)
+    found = verdict(replace(table, scores=(own, *table.scores[1:]))).honest[1:]
+    assert bool(found) == bool(words)
+    assert all(words in sentence and "above 80 ug/m3, the 95 % quantile" in sentence for sentence in found)
+
+
 def test_what_was_never_taught_never_judged_or_not_held_out_is_a_caution() -> None:
     assert verdict(results()).caution == []
     table = results(share=0.4, gaps=[("persistence", 0, estimate(0.2))])

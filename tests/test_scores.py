@@ -79,6 +79,23 @@ def test_groups_of_unequal_size_count_by_their_cases() -> None:
         bootstrap(values, groups=np.zeros(3))
 
 
+def test_chances_of_the_upper_tail_are_reliable_where_members_are_draws_of_the_truths_law() -> None:
+    """Forecast and observed frequency, and their difference with a bar of days; a law twice as wide is told apart."""
+    truth, members, days = drawn(4000), standard_normal(50, 4000, key="members"), np.repeat(np.arange(40), 100)
+    for width in (1.0, 2.0):
+        cells = Cells(width * members, truth, np.arange(4000), 4000)
+        found = summarise(measure(cells, days, tail=1.645))
+        chance, above = (width * members > 1.645).mean(0), truth > 1.645
+        assert found["tail_forecast"].mean == pytest.approx(chance.mean())
+        assert found["tail_observed"].mean == pytest.approx(above.mean())
+        excess = found["tail_excess"]
+        assert excess.mean == pytest.approx(chance.mean() - above.mean())
+        by_day = (chance - above).reshape(40, 100).mean(1)
+        assert excess.error == pytest.approx(by_day.std() / np.sqrt(40), rel=0.1)
+        assert (excess.low <= 0 <= excess.high) == (width == 1.0)
+    assert summarise(measure(cells, days))["tail_excess"] is None
+
+
 def test_scores_of_selected_cells_are_those_of_the_cells_alone() -> None:
     """What is measured once and then selected equals what is measured on the selection."""
     members, truth = drawn(25, 40), drawn(40, key="truth")

@@ -30,7 +30,7 @@ def maps(members: int = K) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (K, 
 def measured(members: int = K, dense: bool = True) -> Measured:
     x, y, mask = maps(members)
     whole = WholeMaps(x, y, mask, (True, True)) if dense else None
-    return measure(select(x, y, mask), std=STD, dense=dense, maps=whole)
+    return measure(select(x, y, mask), std=STD, dense=dense, maps=whole, tail=STD)
 
 
 def scored(found: Measured, **where) -> Score:
@@ -85,7 +85,7 @@ def test_blocks_are_scored_as_cells_are() -> None:
 def test_scaled_values_are_those_of_the_scaled_field() -> None:
     x, y, mask = maps()
     whole = WholeMaps(x / STD, y / STD, mask, (True, True))
-    unit = scored(measure(select(x / STD, y / STD, mask), dense=True, maps=whole))
+    unit = scored(measure(select(x / STD, y / STD, mask), dense=True, maps=whole, tail=1.0))
     for name, value in unit.metrics.items():
         assert scored(measured()).scaled(name) == pytest.approx(value, rel=1e-6, nan_ok=True), name
 

@@ -35,6 +35,7 @@ def judge_rollouts(
     scenes: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    tail: Sequence[float] | None = None,  # (C,) where the upper tail of the training readings begins
 ) -> ScoreTable:
     """The scores of every model after each step."""
     ahead = [lead for lead in store.leads if lead > 0 and lead in run.info["data"]["leads"]]
@@ -58,7 +59,9 @@ def judge_rollouts(
         query = lambda few: example_query(run, store, few, steps)  # noqa: E731
         drawn[model.name] = draw_targets(model, store, targets, members, seed, query).members
     by_step = [{name: members[step] for name, members in drawn.items()} for step in range(steps)]
-    found = [judge(at, one, store, std, len(rows), rolled=True) for at, one in zip(targets, by_step, strict=True)]
+    found = [
+        judge(at, one, store, std, len(rows), rolled=True, tail=tail) for at, one in zip(targets, by_step, strict=True)
+    ]
     return ScoreTable.join(found)
 
 

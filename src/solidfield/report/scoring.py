@@ -46,6 +46,7 @@ def judge(
     scenes_in_all: int | None = None,  # of which those of the targets were drawn; None: just those
     rolled: bool = False,
     beyond: Mapping[str, tuple[float, float]] | None = None,  # see `Lead`
+    tail: Sequence[float] | None = None,  # (C,) where the upper tail of the training readings begins
 ) -> ScoreTable:
     """Every metric of every model everywhere, and the first model beside every other."""
     scores, comparisons = list[Score](), list[Comparison]()
@@ -54,7 +55,8 @@ def judge(
         rows = targets.channel == c
         if not rows.any():
             continue
-        found = {name: measure_targets(targets, members, rows, data, std[c]) for name, members in ensembles.items()}
+        high = None if tail is None else float(tail[c])
+        found = {name: measure_targets(targets, one, rows, data, std[c], high) for name, one in ensembles.items()}
         for region, bin, inside in places(targets, rows):
             here = inside[rows]
             parts = {name: _part(measured, here, bin) for name, measured in found.items()}
@@ -76,6 +78,7 @@ def judge(
                         groups=len(np.unique(part.groups[case])),
                         std=float(std[c]),
                         metrics=summarise(part, bins=bin is not None),
+                        tail=high,
                         **where,
                     )
                 )
@@ -102,18 +105,19 @@ def measure_targets(
     rows: np.ndarray,  # (P,) bool, of one variable
     data: Data,
     std: float = 1.0,
+    tail: float | None = None,
 ) -> Measured:
     """A reading is a case of its own and keeps its number; of a dense truth a scene is one case, and has whole maps."""
-    members, values = ensemble[:, rows], targets.values[rows]
+    members, values, tail = ensemble[:, rows], targets.values[rows], np.nan if tail is None else tail
     if not targets.dense:
-        return measure(Cells(members, values, np.flatnonzero(rows), len(rows)), targets.group, std)
+        return measure(Cells(members, values, np.flatnonzero(rows), len(rows)), targets.group, std, tail=tail)
     scene, cell, N = targets.scene[rows], targets.cell[rows], len(targets.examples)
     maps = np.zeros((len(members), N, data.grid.cells), members.dtype)
     truth, mask = np.zeros(maps.shape[1:], values.dtype), np.zeros(maps.shape[1:], dtype=bool)
     maps[:, scene, cell], truth[scene, cell], mask[scene, cell] = members, values, True
     maps, truth, mask = (part.reshape(*part.shape[:-1], *data.grid.shape) for part in (maps, truth, mask))
     whole = WholeMaps(maps, truth, mask, data.grid.periodic)
-    return measure(Cells(members, values, scene, N), targets.groups, std, dense=True, maps=whole)
+    return measure(Cells(members, values, scene, N), targets.groups, std, dense=True, maps=whole, tail=tail)
 
 
 def _part(found: Measured, here: np.ndarray, bin: Bin | None) -> Measured:  # (p,) bool

@@ -2,7 +2,9 @@
 
 Worth it: the paired difference in CRPS to the best rival lies beyond its 95 % interval, on either side, or within it.
 Honest: 90 % intervals hold 85-95 % of the held-out readings; a region, distance or hour is named where it holds less or
-more and 90 % lies outside its error bar. Where not to trust: what no reading taught and what no reading judged.
+more and 90 % lies outside its error bar; and values above the 95 % quantile of the training readings are forecast as
+often as they are observed, within the error bar of the difference. Where not to trust: what no reading taught and what
+no reading judged.
 
 The map between the sensors has a verdict of its own, from places whose readings were kept away as every other cell's
 are: held-out sensors and blocks, else places set aside, else sensors left out in turn.
@@ -15,12 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..scores.estimate import Estimate
+from ..scores.registry import TAIL
 from ..scores.table import Comparison, Lead, Score, ScoreTable
 from .words import REGIONS, amount, distance_label, distinct, hours_label, listed, percent, runs
 
 NOMINAL, LOWEST, HIGHEST = 0.9, 0.85, 0.95
 LUCK = 0.05  # chance below which what all days agree on is no accident
 FEW = 30  # readings below which a bin is not judged
+DAYS = 5  # of which fewer give chances of what is rare an error bar that is too short
 MAP = ("held_sensors", "held_blocks", "set_aside", "left_out")  # places without a sensor, the strictest first
 SPREAD = (0.85, 1.15)  # of the ensemble over the error of its mean
 
@@ -72,9 +76,12 @@ def verdict(table: ScoreTable) -> Verdict:
                 caution.append(f"{_where(table, lead, variable)}: no reading was held out, nothing is known.")
                 continue
             calls.append(call)
-            between += _between(table, lead, variable)
+            unread = _between(table, lead, variable)
+            between += unread
             worth += _worth(table, lead, call)
             honest += [_honest(table, lead, call), *_mean(table, lead, call)]
+            apart = [there for there in unread if there.own.region != call.own.region]
+            honest += [sentence for each in (call, *apart) for sentence in _tail(table, lead, each)]
             caution += _caution(table, lead, variable)
     last = [lead for lead in table.leads if lead.rolled][-1:]
     for lead in last:
@@ -277,6 +284,25 @@ def _mean(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
             else f"{where}: the standard deviation of the members is {ratio.mean:.2f} times the error of their mean."
         )
     return said
+
+
+def _tail(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
+    """Chances of high values, where they are off by more than their error bar."""
+    own = call.own
+    said, seen, excess = (own.metrics.get(f"tail_{name}") for name in ("forecast", "observed", "excess"))
+    if not (isinstance(said, Estimate) and isinstance(seen, Estimate) and isinstance(excess, Estimate)):
+        return []
+    if not excess.has_bar or excess.low <= 0 <= excess.high or own.groups < DAYS or own.tail is None:
+        return []
+    if seen.mean == 0 and (1 - said.mean) ** own.groups > LUCK:  # resampling what never happened gives too short a bar
+        return []
+    words = "too often" if excess.mean > 0 else "too rarely"
+    where, high = _where(table, lead, call.variable), amount(own.tail, table.variables[call.variable])
+    return [
+        f"{where}, {REGIONS[own.region]}: values above {high}, the {percent(TAIL)} quantile of the training readings, "
+        f"are forecast {words}: with a chance of {percent(said.mean, 1)} on average, and {percent(seen.mean, 1)} were "
+        f"above. The difference, {100 * excess.low:+.1f} to {100 * excess.high:+.1f} points, is beyond its error bar."
+    ]
 
 
 def outliers(table: ScoreTable, lead: Lead, call: Call) -> list[str]:

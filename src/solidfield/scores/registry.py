@@ -19,6 +19,7 @@ from .estimate import Estimate, bootstrap
 from .metrics import Array, Cells, block_means, crps_cells, energy_scores, median_error, moments, roughness, select
 
 BLOCK = 4  # cells along the side of a block mean
+TAIL = 0.95  # quantile of the training readings where their upper tail begins
 Value = Estimate | tuple[float, ...]
 
 
@@ -45,6 +46,8 @@ class Measured:
     median_error: np.ndarray  # (P,)
     below: np.ndarray  # (P,) members below the truth
     equal: np.ndarray  # (P,) members equal to it
+    chance: np.ndarray  # (P,) share of members in the upper tail
+    tail: float = np.nan  # where that begins; NaN: nobody said
     dense: bool = False  # is the truth known beyond what was read?
     maps: WholeMaps | None = None  # of the region that holds every cell
 
@@ -55,7 +58,7 @@ class Measured:
     def __getitem__(self, rows: np.ndarray) -> Measured:  # (P,) bool
         """Some of the cells; cases keep their numbers."""
         old = self.cells
-        columns = ("crps", "error", "variance", "median_error", "below", "equal")
+        columns = ("crps", "error", "variance", "median_error", "below", "equal", "chance")
         chosen = {name: getattr(self, name)[rows] for name in columns}
         cells = Cells(old.members[:, rows], old.truth[rows], old.case[rows], old.cases)
         return replace(self, cells=cells, maps=None, **chosen)
@@ -78,10 +81,11 @@ def measure(
     std: float = 1.0,
     dense: bool = False,
     maps: WholeMaps | None = None,
+    tail: float = np.nan,
 ) -> Measured:
     label = np.arange(cells.cases) if groups is None else np.asarray(groups)
     parts = (crps_cells(cells.members, cells.truth), *moments(cells), median_error(cells), *ranks(cells))
-    return Measured(cells, label, std, *parts, dense=dense, maps=maps)
+    return Measured(cells, label, std, *parts, (cells.members > tail).mean(axis=0), tail, dense=dense, maps=maps)
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,21 @@ def spread(m: Measured) -> Estimate:
 def spread_skill(m: Measured) -> Estimate:
     factor = (m.members + 1) / m.members
     return m.mean(factor * m.variance, m.error**2, of=lambda means: ratio(means[..., 0], means[..., 1]))
+
+
+def tail_forecast(m: Measured) -> Estimate | None:
+    """How often values of the upper tail are forecast: the mean chance of one."""
+    return None if np.isnan(m.tail) else m.mean(m.chance)
+
+
+def tail_observed(m: Measured) -> Estimate | None:
+    """How often they are observed."""
+    return None if np.isnan(m.tail) else m.mean((m.cells.truth > m.tail).astype(float))
+
+
+def tail_excess(m: Measured) -> Estimate | None:
+    """How much more often they are forecast than observed, on the same cells: zero where chances are reliable."""
+    return None if np.isnan(m.tail) else m.mean(m.chance - (m.cells.truth > m.tail))
 
 
 def correlation(m: Measured) -> Estimate:
@@ -190,6 +209,9 @@ METRICS = {
         Metric("coverage_90", coverage(0.9), "90 % intervals hold", share=True, least=19),
         Metric("spread", spread, "spread", power=1, least=2),
         Metric("spread_skill", spread_skill, "spread / skill", least=2),
+        Metric("tail_forecast", tail_forecast, "high values forecast", share=True, least=2),
+        Metric("tail_observed", tail_observed, "observed", share=True, least=2),
+        Metric("tail_excess", tail_excess, share=True, least=2),
         Metric("correlation", correlation, least=2),
         Metric("correlation_of_cases", correlation_of_cases, least=2),
         Metric("rank_histogram", rank_histogram, least=2, vector=True),

@@ -35,6 +35,7 @@ class Score:
     groups: int  # days or trajectories that error bars resample
     std: float  # of the field
     metrics: Mapping[str, Value | None]
+    tail: float | None = None  # where the upper tail of the readings begins, if their metrics were measured
     bin: Bin | None = None  # None: the whole region
     rolled: bool = False
 

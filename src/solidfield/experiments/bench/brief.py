@@ -18,7 +18,14 @@ from ...scores.table import Score, ScoreTable
 from ..cell import Result
 from ..text import Table
 
-KEPT = {"crps": "crps", "mae": "mae", "spread_skill": "spread_skill", "coverage": "coverage_90"}  # of a region
+KEPT = {  # of a region
+    "crps": "crps",
+    "mae": "mae",
+    "spread_skill": "spread_skill",
+    "coverage": "coverage_90",
+    "tail_observed": "tail_observed",
+    "tail_excess": "tail_excess",
+}
 
 
 def in_brief(table: ScoreTable, verdict: Verdict | None = None) -> Result:
