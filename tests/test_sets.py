@@ -75,6 +75,22 @@ def test_a_map_knows_what_came_later_unless_told_not_to(run):
     assert not both[0].equals(both[1])
 
 
+def test_a_map_is_the_same_whatever_the_members_and_the_seed(run):
+    frames = readings()
+    at = frames["time"].values[100]
+    maps = [run.reconstruct(frames, members=k, seed=seed, at=at) for k, seed in ((3, 0), (40, 0), (3, 7))]
+    bare = run.reconstruct(frames, members=3, at=at, keep_members=False)
+    for name in ("pm_mean", "pm_std", "pm_q05", "pm_q95"):
+        for other in (*maps[1:], bare):
+            xr.testing.assert_allclose(maps[0][name], other[name], rtol=1e-5)
+        assert "of the law" in maps[0][name].attrs["long_name"]
+    assert not maps[0]["pm"].equals(maps[2]["pm"])
+    read = np.isfinite(frames.values[100])
+    np.testing.assert_allclose(maps[0]["pm_mean"].values[0, 0][read], frames.values[100][read], rtol=1e-6)
+    assert (maps[0]["pm_std"].values[0, 0][read] == 0).all()
+    assert (maps[0]["pm_std"].values[0, 0][~read] > 0).all()
+
+
 def test_assimilation_is_the_window_moving_on(run):
     frames = readings()
     times = frames["time"].values
@@ -141,6 +157,10 @@ def test_more_members_than_fit_are_refused_at_once(run):
 
 
 def test_what_a_model_cannot_do_is_said(run, tmp_path):
+    with pytest.raises(SolidError, match="between 0 and 1"):
+        run.reconstruct(readings(), members=2, at="last", quantiles=(1.2,))
+    with pytest.raises(SolidError, match="members is 0"):
+        run.reconstruct(readings(), members=0, at="last")
     with pytest.raises(SolidError, match="learned leads up to 6, not 7"):
         run.forecast(readings(), members=2, steps=7, at="last")
     other = sf.fit(readings(), tmp_path / "run", model="climatology", preset="smoke")

@@ -223,18 +223,27 @@ class SolidSet(nn.Module):
         target = (lesson.values - law.mean) / law.std
         return law.std * self.law.crps(features, target, lesson.questions.asked_channel, lesson.errors / law.std)
 
-    @torch.no_grad()
     def quantiles(
         self, questions: Questions, latents: Tensor, as_read: bool = True
     ) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
         """Values at latents z: normal quantiles for levels, correlated draws for members."""
+        return self.quantile_function(questions, as_read)(latents)
+
+    @torch.no_grad()
+    def quantile_function(self, questions: Questions, as_read: bool = True) -> Callable[[Tensor], Tensor]:
+        """As `quantiles`, for latents of several kinds: the features of the questions are made once."""
         features, law = self.evened(questions, as_read)
-        z = torch.atleast_2d(latents)
-        z = stretched(z.expand(len(z), len(questions)), self.stretch[questions.asked_channel, self.kind(questions)])
-        every = z[..., None].expand(*z.shape, self.prior.channels)
-        values = self.law.value(features, every)  # (K, B, C)
-        mine = questions.asked_channel[None, :, None].expand(len(z), -1, 1)
-        return bounded(law.mean + law.std * values.gather(2, mine)[..., 0], self.ends[questions.asked_channel])
+        channel, factors = questions.asked_channel, self.stretch[questions.asked_channel, self.kind(questions)]
+
+        @torch.no_grad()
+        def values(latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
+            z = torch.atleast_2d(latents)
+            z = stretched(z.expand(len(z), len(questions)), factors)
+            found = self.law.value(features, z[..., None].expand(*z.shape, self.prior.channels))  # (K, B, C)
+            mine = channel[None, :, None].expand(len(z), -1, 1)
+            return bounded(law.mean + law.std * found.gather(2, mine)[..., 0], self.ends[channel])
+
+        return values
 
     @torch.no_grad()
     def prior_quantiles(

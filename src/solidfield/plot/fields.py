@@ -30,6 +30,7 @@ def scene(
     label: str = "",  # of the field, with its units
     title: str = "",
     what: str = "read in fact (held out)",  # that is known; or the truth
+    shown: Array | None = None,  # (2, H, W) mean and spread; None: of the members
 ) -> Figure:
     """What was given, what was predicted, what is known; below, spread, error, and the chance of a high value.
 
@@ -41,12 +42,14 @@ def scene(
             f"maps {x.shape[1:]}, readings {seen.shape} and what is known {truth.shape} do not fit a grid of "
             f"{grid.shape}; give all of the same scene"
         )
-    mean = np.where(grid.inside, x.mean(axis=0, dtype=np.float64), np.nan)
+    mean = x.mean(axis=0, dtype=np.float64) if shown is None else to_floats(shown)[0]
+    mean = np.where(grid.inside, mean, np.nan)
     fields = {"readings given": seen, "predicted mean": mean, what: np.where(grid.inside, truth, np.nan)}
     limits, colours = field_limits(np.concatenate([values[np.isfinite(values)] for values in fields.values()]))
     sizes, third = {"error of the mean": np.abs(mean - truth)}, {}
     if len(x) > 1:
-        sizes = {"predicted spread": np.where(grid.inside, x.std(axis=0, ddof=1, dtype=np.float64), np.nan), **sizes}
+        spread = x.std(axis=0, ddof=1, dtype=np.float64) if shown is None else to_floats(shown)[1]
+        sizes = {"predicted spread": np.where(grid.inside, spread, np.nan), **sizes}
         name = "a member" if above is None else f"chance of more than {above:.3g}"
         third = {name: np.where(grid.inside, x[0] if above is None else (x > above).mean(axis=0), np.nan)}
     ratio = aspect(grid)

@@ -3,7 +3,8 @@
 A scene is a set of (frame, cell) that belong together: a map, a map at several leads, the gaps of a week. Each value
 has the law of its own question; what hangs together in space and time does so in every member, since the latents of a
 scene are drawn together (`theory/trajectories.py`). Members come in mirrored pairs, z and -z: each is a draw of the
-joint law, and their mean is free of most of the noise of drawing.
+joint law, and their mean is free of most of the noise of drawing. What a map shows of a single value, its mean, spread
+and quantiles, needs no draws: it comes from the law itself (`laws.py`), whatever the seed and the number of members.
 
 What was read without error is as it was read. A reading y with an error e meets the law of its place given the others,
 of mean m and variance s^2, as Gaussian laws meet (exact where they are): every member x becomes
@@ -15,7 +16,7 @@ so an error of any size leaves what it should: none the reading, a huge one the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +25,13 @@ from torch import Tensor
 
 from ..models.solid_set import SolidSet
 from ..noise import MemberNoise
+from ..pairs.scaling import Scaling
 from ..questions.asking import Hiding, Questions, ask
 from ..questions.record import Record
 from ..theory.trajectories import joint_latents
+from .laws import LATENTS, latents_of, moments, shown
 
 AT_ONCE = 1024  # questions answered together
-NODES = 16  # latents that tell the mean and the variance of a law, by the rule of Gauss and Hermite
 
 
 @dataclass(frozen=True)
@@ -65,33 +67,65 @@ def answer(
     seed: int,
     number: int = 0,  # of the scene: scenes have their own noise
     as_read: bool = False,  # what a sensor would read, its offset included? Else the field
-    part: tuple[int, int] | None = None,  # which of its values, from a multiple of AT_ONCE on: the bits of the whole
 ) -> np.ndarray:  # (K, N) standardised
-    """Draw members of a scene, or of a part of it."""
-    z = _latents(model, record, scene, MemberNoise(seed, [number], range((members + 1) // 2)))
-    z = torch.stack([z, -z], 1).flatten(0, 1)[:members]
+    """Draw members of a scene."""
+    z = _latents(model, record, scene, members, seed, number)
+    found = [_updated(model, asked, asked.at(z[:, asked.rows])) for asked in _laws(model, record, scene, as_read)]
+    return torch.cat(found, 1).numpy()
+
+
+def answer_shown(
+    model: SolidSet,
+    record: Record,  # values standardised
+    scene: Scene,
+    members: int,  # 0: the laws alone
+    seed: int,
+    scaling: Scaling,
+    quantiles: Sequence[float] = (),
+    number: int = 0,
+    as_read: bool = False,
+    part: tuple[int, int] | None = None,  # which of its values, from a multiple of AT_ONCE on: the bits of the whole
+) -> tuple[np.ndarray, np.ndarray]:  # (K, N) standardised, (2 + Q, N) in physical units
+    """Draw members of a scene, or of a part of it; with mean, standard deviation and quantiles of their laws."""
+    z, nodes, drawn, laws = _latents(model, record, scene, members, seed, number), latents_of(quantiles), [], []
+    for asked in _laws(model, record, scene, as_read, part):
+        every = torch.cat([z[:, asked.rows], nodes[:, None].expand(-1, len(asked.questions))])
+        values = _updated(model, asked, asked.at(every))
+        drawn.append(values[:members])
+        laws.append(shown(scaling.physical_of(values[members:], asked.questions.asked_channel)))
+    return torch.cat(drawn, 1).numpy(), torch.cat(laws, 1).numpy()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Some values of a scene: their laws given all readings but their own, and what was read there."""
+
+    rows: slice
+    questions: Questions
+    at: Callable[[Tensor], Tensor]  # latents (K, B) to values (K, B)
+    reading: Tensor  # (B,) NaN where nothing was read
+    error: Tensor  # (B,)
+    as_read: bool
+
+
+def _laws(
+    model: SolidSet, record: Record, scene: Scene, as_read: bool, part: tuple[int, int] | None = None
+) -> Iterator[_Asked]:
     reading, error = _read_there(record, scene)
-    parts = []
     begin, end = part or (0, len(scene.frame))
     for start in range(begin, end, AT_ONCE):
         rows = slice(start, min(start + AT_ONCE, end))
-        frame, cell = scene.frame[rows], scene.cell[rows]
-        questions = ask(
-            record,
-            frame,
-            cell,
-            scene.first[rows],
-            scene.last[rows],
-            Hiding.nothing(len(frame)),
-            "test",
-            torch.Generator(),
-        )
-        values = model.quantiles(questions, z[:, rows], as_read)
-        parts.append(_updated(model, questions, values, reading[rows], error[rows], as_read))
-    return torch.cat(parts, 1).numpy()
+        window = scene.frame[rows], scene.cell[rows], scene.first[rows], scene.last[rows]
+        questions = ask(record, *window, Hiding.nothing(len(window[0])), "test", torch.Generator())
+        at = model.quantile_function(questions, as_read)
+        yield _Asked(rows, questions, at, reading[rows], error[rows], as_read)
 
 
-def _latents(model: SolidSet, record: Record, scene: Scene, noise: MemberNoise) -> Tensor:  # (K, N)
+def _latents(model: SolidSet, record: Record, scene: Scene, members: int, seed: int, number: int) -> Tensor:  # (K, N)
+    """One row a member, in mirrored pairs."""
+    if not members:
+        return torch.empty(0, len(scene.frame))
+    noise = MemberNoise(seed, [number], range((members + 1) // 2))
     width, cells = record.grid.shape[1], record.grid.cells
     begin = int(np.clip((scene.frame + scene.first).min(), 0, len(record)))
     end = int(np.clip((scene.frame + scene.last).max() + 1, begin, len(record)))
@@ -101,7 +135,8 @@ def _latents(model: SolidSet, record: Record, scene: Scene, noise: MemberNoise) 
         torch.from_numpy(np.stack([t, c % cells // width, c % cells % width, c // cells], 1))
         for t, c in ((scene.frame, scene.cell), (frame, flat))
     )
-    return joint_latents(model.prior, places, sites, torch.from_numpy(record.own_errors[rows]).square(), noise)
+    z = joint_latents(model.prior, places, sites, torch.from_numpy(record.own_errors[rows]).square(), noise)
+    return torch.stack([z, -z], 1).flatten(0, 1)[:members]
 
 
 def _read_there(record: Record, scene: Scene) -> tuple[Tensor, Tensor]:  # (N,) readings, NaN where none; (N,) errors
@@ -118,26 +153,22 @@ def _read_there(record: Record, scene: Scene) -> tuple[Tensor, Tensor]:  # (N,) 
 
 def _updated(
     model: SolidSet,
-    questions: Questions,
-    values: Tensor,  # (K, B) members of the laws given all other readings
-    reading: Tensor,  # (B,) NaN where nothing was read
-    error: Tensor,  # (B,)
-    as_read: bool,
+    asked: _Asked,
+    values: Tensor,  # (K, B) of the laws given all other readings
 ) -> Tensor:  # (K, B)
-    """Members given also what was read at their own place and time."""
+    """Values given also what was read at their own place and time: an increasing move, so quantiles stay quantiles."""
+    reading, error, as_read = asked.reading, asked.error, asked.as_read
     read, differs = ~reading.isnan(), model.prior.apart is not None and not as_read
     exact = read & (error == 0) & (not differs)
     values = torch.where(exact, reading, values)
     rows = (read & ~exact).nonzero()[:, 0]
     if not len(rows):
         return values
-    nodes, weight = (torch.from_numpy(part).float() for part in np.polynomial.hermite_e.hermegauss(NODES))
-    some = questions.where(rows)
-    there, weight = model.quantiles(some, nodes[:, None], as_read), weight[:, None] / weight.sum()
-    mean = (weight * there).sum(0)
-    own, other = (weight * (there - mean).square()).sum(0).clamp_min(1e-12), error[rows].square()
+    mean, std = moments(asked.at(LATENTS[:, None])[:, rows])
+    own, other = std.square().clamp_min(1e-12), error[rows].square()
     shift, common, wider = torch.zeros(()), torch.ones(()), torch.ones(())
     if differs:  # the reading is of the field and of an offset, of which the sensor's other readings tell
+        some = asked.questions.where(rows)
         (_, field), (_, read_there) = model.kriged(some, False), model.kriged(some, True)
         shift, variance = read_there.mean - field.mean, field.std.square()
         common = 1 + (field.weight * (field.covariance - read_there.covariance)).sum(1) / variance

@@ -45,6 +45,7 @@ class Summary:
     std: np.ndarray  # unbiased; zero for a single member
     quantiles: dict[float, np.ndarray]
     members: np.ndarray | None  # (K, N, L, C, H, W) where asked for
+    of: str = "members"  # whose mean, spread and quantiles these are; or those of the "law" that members are draws of
 
 
 @torch.no_grad()
@@ -266,6 +267,7 @@ def join(parts: Sequence[Summary]) -> Summary:
         np.concatenate([part.std for part in parts]),
         {q: np.concatenate([part.quantiles[q] for part in parts]) for q in parts[0].quantiles},
         np.concatenate(members, 1) if members else None,
+        parts[0].of,
     )
 
 

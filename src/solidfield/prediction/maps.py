@@ -1,8 +1,9 @@
 """Predicted maps as a CF-style xarray.Dataset: what `solid predict` writes and everything after it reads.
 
-Dimensions (member, init_time, lead_time, y, x); per variable its members, mean, standard deviation and quantiles;
-with them where the sensors were, how far away the nearest is, and which cells no training target ever taught the
-model about.
+Dimensions (member, init_time, lead_time, y, x); per variable its members, mean, standard deviation and quantiles,
+which are those of the members, or for `solid-set` of the law that members are draws of (their `long_name` says);
+with them where the sensors were, how far away the nearest is, and which cells no training target ever taught the model
+about.
 """
 
 from __future__ import annotations
@@ -60,17 +61,18 @@ def to_dataset(
         about = {"units": unit, "long_name": name}
         if summary.members is not None:
             data[name] = (("member", *fields), summary.members[:, :, :, c], about)
-        data[f"{name}_mean"] = (fields, summary.mean[:, :, c], about | {"long_name": f"mean of the members of {name}"})
+        whose = f"of the {summary.of} of {name}"
+        data[f"{name}_mean"] = (fields, summary.mean[:, :, c], about | {"long_name": f"mean {whose}"})
         data[f"{name}_std"] = (
             fields,
             summary.std[:, :, c],
-            about | {"long_name": f"standard deviation of the members of {name}"},
+            about | {"long_name": f"standard deviation {whose}"},
         )
         for q, values in summary.quantiles.items():
             data[f"{name}_q{100 * q:02.0f}"] = (
                 fields,
                 values[:, :, c],
-                about | {"long_name": f"quantile {q:g} of the members of {name}", "quantile": q},
+                about | {"long_name": f"quantile {q:g} {whose}", "quantile": q},
             )
         if given is not None:
             read = np.where(observed[:, c], given[:, c], np.nan).astype(np.float32)

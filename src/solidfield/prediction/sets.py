@@ -2,13 +2,15 @@
 
 A map at the time of readings knows what came before and after it (`past_only`: before); maps ahead have direct laws
 of every lead, and assimilation is their window moving on; the gaps of every cell's record are filled a day at a time.
-Members are coherent in space and time within a map, its leads, or a day of gaps.
+Members are coherent in space and time within a map, its leads, or a day of gaps; mean, spread and quantiles are of the
+laws that members are draws of (`laws.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +24,14 @@ from ..pairs.frames import Frames
 from ..pairs.records import record_of
 from ..questions.record import Record
 from ..training.record import RunRecord
-from .answer import Scene, answer
-from .ensemble import DRAWN, Summary, check_memory, join, summarise
+from .answer import Scene, answer_shown
+from .ensemble import DRAWN, Summary, check_memory, join
 from .maps import to_dataset
 from .predict import QUANTILES, provenance
 from .shares import draw_scenes
 
 TOGETHER = 24  # frames whose gaps are drawn together
-FEWEST = 20  # members that show a 90 % interval
+INTERVAL = (0.05, 0.5, 0.95)  # what is said of a gap
 
 
 def standard_record(run: RunRecord, frames: Frames, ahead: int = 0) -> Record:
@@ -58,6 +60,7 @@ def set_maps(
     progress: Progress | None = None,
 ) -> xr.Dataset:
     """Maps of these frames, or ahead of them."""
+    _check_members(members)
     plan = run.info["data"]["plan"]
     record = standard_record(run, frames, ahead=max(leads))
     tick = np.round((frames.seconds - record.start) / record.step).astype(np.int64)
@@ -74,12 +77,12 @@ def set_maps(
             _check_lead(run, int(tick[row]) + max(leads) - last)
             scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last))
     found = dict[int, Summary]()
-    drawing = {"members": members, "seed": seed, "as_read": as_read}
-    for place, values in draw_scenes(run, record, scenes, [int(tick[row]) for row in rows], engine, **drawing):
-        drawn = np.full((members, 1, len(leads), int(np.prod(size))), np.nan, np.float32)
-        drawn[:, 0, :, inside] = values.reshape(members, len(leads), -1).transpose(2, 0, 1)
-        physical = run.scaling.restore(torch.from_numpy(drawn.reshape(*drawn.shape[:3], *size))).numpy()
-        found[place] = summarise(physical, quantiles, keep_members)
+    numbers, drawn = [int(tick[row]) for row in rows], members if keep_members else 0
+    drawing: dict[str, Any] = {"members": drawn, "seed": seed, "as_read": as_read, "quantiles": quantiles}
+    for place, values, laws in draw_scenes(run, record, scenes, numbers, engine, scaling=run.scaling, **drawing):
+        standard, shown = (_on_the_map(part, inside, len(leads), size) for part in (values, laws))
+        kept = run.scaling.restore(torch.from_numpy(standard)).numpy() if keep_members else None
+        found[place] = Summary(shown[0], shown[1], dict(zip(quantiles, shown[2:], strict=True)), kept, "law")
         if progress is not None:
             progress("drawing scenes", len(found), len(rows))
     lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
@@ -99,6 +102,22 @@ def set_maps(
     )
 
 
+def _on_the_map(
+    values: np.ndarray,  # (K, L * n)
+    inside: np.ndarray,  # (n,) flat cells of (C, H, W)
+    leads: int,  # L
+    size: tuple[int, ...],  # (C, H, W)
+) -> np.ndarray:  # (K, 1, L, C, H, W), NaN elsewhere
+    maps = np.full((len(values), 1, leads, int(np.prod(size))), np.nan, np.float32)
+    maps[:, 0, :, inside] = values.reshape(len(values), leads, len(inside)).transpose(2, 0, 1)
+    return maps.reshape(*maps.shape[:3], *size)
+
+
+def _check_members(members: int) -> None:
+    if members < 1:
+        raise SolidError(f"members is {members}; ask for at least 1")
+
+
 def _check_lead(run: RunRecord, lead: int) -> None:
     most = max(run.info["data"]["plan"]["leads"], default=0)
     if lead > most:
@@ -109,8 +128,7 @@ def _check_lead(run: RunRecord, lead: int) -> None:
 
 def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_only: bool, keep: bool) -> pd.DataFrame:
     """Every reading, and a law for every gap of the record of every cell that was ever read."""
-    if members < FEWEST:
-        raise SolidError(f"{members} members do not show a 90 % interval; draw {FEWEST} or more")
+    _check_members(members)
     plan = run.info["data"]["plan"]
     record = standard_record(run, frames)
     cells, column = np.unique(record.cells, return_inverse=True)
@@ -119,17 +137,18 @@ def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_on
     frame, place = np.nonzero(~read)
     cell = cells[place]
     check_memory(members, 1, (len(frame),), DRAWN)
-    drawn = np.empty((members, len(frame)), np.float32)
+    drawn, laws = np.empty((members if keep else 0, len(frame)), np.float32), np.empty((5, len(frame)), np.float32)
     for number, block in enumerate(np.unique(frame // TOGETHER)):
         mine = np.flatnonzero(frame // TOGETHER == block)
         scene = Scene.filling(frame[mine], cell[mine], plan["before"], 0 if past_only else plan["after"])
-        drawn[:, mine] = answer(run.model, record, scene, members, seed, number, as_read=True)
-    channel = torch.from_numpy(cell // run.grid.cells)
-    values = run.scaling.physical_of(torch.from_numpy(drawn), channel).numpy()
-    laws = np.quantile(values, (0.05, 0.5, 0.95), axis=0) if len(frame) else np.empty((3, 0))
-    low, median, high = laws.astype(np.float32)  # as readings are: 9.6, not 9.600000381469727
+        drawn[:, mine], laws[:, mine] = answer_shown(
+            run.model, record, scene, len(drawn), seed, run.scaling, INTERVAL, number, as_read=True
+        )
+    _, _, low, median, high = laws
     gaps = _table(run, record, frame, cell).assign(value=median, low=low, high=high, filled=True)
     if keep:
+        channel = torch.from_numpy(cell // run.grid.cells)
+        values = run.scaling.physical_of(torch.from_numpy(drawn), channel).numpy()
         gaps = gaps.join(pd.DataFrame(values.T, columns=[f"member_{k}" for k in range(members)]))
     given = np.isfinite(frames.values)
     t, flat = np.nonzero(given.reshape(len(given), -1))

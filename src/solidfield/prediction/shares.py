@@ -21,7 +21,7 @@ from ..fields import Source
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
 from ..training.record import RunRecord
-from .answer import AT_ONCE, Scene, answer
+from .answer import AT_ONCE, Scene, answer_shown
 from .ensemble import DRAWN, Summary, check_memory, draw, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
@@ -73,8 +73,8 @@ def draw_scenes(
     scenes: Sequence[Scene],
     numbers: Sequence[int],  # of the scenes: each has noise of its own
     engine: Engine,
-    **options: Any,  # of `answer`
-) -> Iterator[tuple[int, np.ndarray]]:  # positions of scenes, and (K, N) members, standardised
+    **options: Any,  # of `answer_shown`
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:  # positions of scenes; what `answer_shown` gives
     """Scenes as they are ready, drawn by the run of sets that is here, or by the one that workers open."""
     away = engine.kind != "here"
     model = run.path.resolve() if away else run.model
@@ -85,7 +85,7 @@ def draw_scenes(
         for part in _parts(scene, len(scenes), engine.jobs if away else 1)
     ]
     left = Counter(place for place, _ in shares)
-    drawn = dict[int, dict[int, np.ndarray]]()
+    drawn = dict[int, dict[int, tuple[np.ndarray, np.ndarray]]]()
     for (place, part), outcome in spread(work, shares, engine):
         if isinstance(outcome, Exception):
             raise outcome
@@ -93,7 +93,8 @@ def draw_scenes(
         left[place] -= 1
         if not left[place]:
             parts = drawn.pop(place)
-            yield place, np.concatenate([parts[start] for start in sorted(parts)], 1)
+            members, laws = (np.concatenate(some, 1) for some in zip(*(parts[s] for s in sorted(parts)), strict=True))
+            yield place, members, laws
 
 
 def _parts(scene: Scene, scenes: int, jobs: int) -> list[tuple[int, int]]:
@@ -106,11 +107,11 @@ def _parts(scene: Scene, scenes: int, jobs: int) -> list[tuple[int, int]]:
 
 def _draw_part(
     model: SolidSet | Path, record: Record, scenes: Sequence[tuple[Scene, int]], options: dict[str, Any], share: Share
-) -> np.ndarray:  # (K, n)
+) -> tuple[np.ndarray, np.ndarray]:  # (K, n), (2 + Q, n)
     place, part = share
     scene, number = scenes[place]
     known = _opened(model) if isinstance(model, Path) else model
-    return answer(known, record, scene, number=number, part=part, **options)
+    return answer_shown(known, record, scene, number=number, part=part, **options)
 
 
 @lru_cache(1)

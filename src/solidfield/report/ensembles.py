@@ -39,6 +39,7 @@ class Drawn:
     members: list[np.ndarray]  # by step, (K, P) at its targets
     probes: np.ndarray  # (K, N, S) of the first step at some cells, whether read or not
     picture: np.ndarray  # (K, C, H, W) of one scene at the first step
+    shown: np.ndarray | None = None  # (2, C, H, W) its mean and spread as maps show them, where not those of members
 
 
 @dataclass(frozen=True)

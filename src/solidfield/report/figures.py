@@ -88,6 +88,7 @@ def _scene(findings: Findings, evidence: Evidence, c: int, tag: str, above: floa
         threshold,
         labelled(variable, units),
         f"{variable}, {evidence.lead.ahead}{when}",
+        shown=None if evidence.own.shown is None else evidence.own.shown[:, c],
     )
     return Picture(
         f"{tag}-maps",

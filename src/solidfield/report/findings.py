@@ -18,6 +18,7 @@ from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore, open_pairs
 from ..prediction.card import card, picture
 from ..prediction.predict import provenance
+from ..scores.registry import TAIL
 from ..scores.table import Lead, ScoreTable
 from ..training.record import PAIRS, RunRecord
 from .ensembles import RIVALS, Drawn, contenders, draw_targets
@@ -70,8 +71,9 @@ class Findings:
 
     def _small_maps(self) -> list[str]:
         scene, grid, name = self.evidence[0], self.run.grid, self.run.variables[0]
-        members = scene.own.picture[:, 0]  # (K, H, W)
-        maps = {f"mean of {name} {scene.lead.ahead}": members.mean(0), f"spread of {name}": members.std(0)}
+        members, shown = scene.own.picture[:, 0], scene.own.shown  # (K, H, W)
+        mean, spread = (members.mean(0), members.std(0)) if shown is None else shown[:, 0]
+        maps = {f"mean of {name} {scene.lead.ahead}": mean, f"spread of {name}": spread}
         read, units = np.isfinite(scene.given[0]), self.run.units[0]
         return [
             picture(np.where(grid.inside, values, np.nan), grid.y, grid.x, words, units, read)
@@ -134,11 +136,13 @@ def evaluate_run(
     if not common:
         raise SolidError(f"the run {run.path} knows leads {run.info['data']['leads']}, {store.path} has {store.leads}")
     models = contenders(run, store, rivals, runs)
-    std = Scaling.fit(store, store.split("train")).physical_std
+    std, tail = Scaling.fit(store, store.split("train")).physical_std, _high(store, TAIL)
     evidence, tables = list[Evidence](), list[ScoreTable]()
     if steps > 1:
         tables.append(
-            judge_rollouts([m for m in models if m.rolls], run, store, steps, std, members, scenes, seed, progress)
+            judge_rollouts(
+                [m for m in models if m.rolls], run, store, steps, std, members, scenes, seed, progress, tail
+            )
         )
     for lead in common:
         targets = reading_targets(store, choose_examples(store, lead, scenes), run.never_supervised.numpy())
@@ -151,12 +155,12 @@ def evaluate_run(
                 )
         ensembles = {name: one.members[0] for name, one in drawn.items()}
         in_all = len(choose_examples(store, lead))
-        tables.append(judge(targets, ensembles, store, std, in_all, beyond=_beyond(store, targets)))
+        tables.append(judge(targets, ensembles, store, std, in_all, beyond=_beyond(store, targets), tail=tail))
         own = next(iter(drawn.values()))
         shown = _shown(store, int(targets.examples[picture]))
         evidence.append(Evidence(tables[-1].leads[0], targets, ensembles, own, picture, probes, *shown))
     table = ScoreTable.join(tables, _about(run, store, members, seed))
-    return Findings(table, verdict(table), run, store.held, _high(store), evidence)
+    return Findings(table, verdict(table), run, store.held, _high(store, HIGH), evidence)
 
 
 def _shown(store: PairStore, example: int) -> tuple[np.ndarray, np.ndarray]:  # (C, H, W) given, and what judges
@@ -165,10 +169,11 @@ def _shown(store: PairStore, example: int) -> tuple[np.ndarray, np.ndarray]:  # 
     return given, later
 
 
-def _high(store: PairStore) -> tuple[float, ...]:  # (C,)
+def _high(store: PairStore, level: float) -> tuple[float, ...]:  # (C,)
+    """A quantile of the training readings."""
     _, flat, values = store.readings_of("target", store.split("train"))
     channel = flat // store.grid.cells
-    return tuple(float(np.quantile(values[channel == c], HIGH)) for c in range(len(store.variables)))
+    return tuple(float(np.quantile(values[channel == c], level)) for c in range(len(store.variables)))
 
 
 def own_pairs(run: RunRecord) -> PairStore:

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..engine import Progress
 from ..errors import SolidError
 from ..keys import evenly, numpy_generator
-from ..prediction.answer import Scene, answer
+from ..prediction.answer import Scene, answer, answer_shown
+from ..prediction.laws import LATENTS, moments
 from ..prediction.predict import provenance
 from ..questions.record import SPLITS, Record
 from ..scores.metrics import ripple, roughness
+from ..scores.registry import TAIL
 from ..scores.table import ScoreTable
 from ..theory.distance import grid_distance
 from ..training.record import RunRecord
@@ -53,11 +56,14 @@ def evaluate_questions(
         tables.append(table)
         evidence.append(found)
     table = ScoreTable.join(tables, _about(exam, members))
-    channel, train = exam.record.cells // run.grid.cells, exam.record.of_split("train")
-    high = tuple(
-        float(np.quantile(exam.record.values[train][channel[train] == c], HIGH)) for c in range(len(run.variables))
-    )
-    return Findings(table, verdict(table), run, exam.held, high, evidence)
+    return Findings(table, verdict(table), run, exam.held, _high(exam, HIGH), evidence)
+
+
+def _high(exam: Exam, level: float) -> tuple[float, ...]:  # (C,)
+    """A quantile of the training readings."""
+    train = exam.record.of_split("train")
+    values, channel = exam.record.values[train], exam.record.cells[train] // exam.run.grid.cells
+    return tuple(float(np.quantile(values[channel == c], level)) for c in range(len(exam.run.variables)))
 
 
 def _at_lead(
@@ -98,19 +104,20 @@ def _at_lead(
     ensembles |= tree_members(exam, lead, np.concatenate(told), channel, ensembles["climatology"])
     targets = _targets(exam, lead, frames, np.concatenate(rows), where, np.concatenate(far), np.array(counts))
     reach = {name: _reach(exam, targets, c) for c, name in enumerate(run.variables)}
-    table = judge(targets, ensembles, run, run.scaling.physical_std, in_all, beyond=reach)
+    tail = _high(exam, TAIL)
+    table = judge(targets, ensembles, run, run.scaling.physical_std, in_all, beyond=reach, tail=tail)
     picture = int(np.argmax(counts))
-    whole, given, later = _picture(exam, picture, int(frames[picture]), lead, members)
-    own = Drawn([ensembles[names[0]]], np.stack(series, 1), whole)
+    whole, shown, given, later = _picture(exam, picture, int(frames[picture]), lead, members)
+    own = Drawn([ensembles[names[0]]], np.stack(series, 1), whole, shown)
     return table, Evidence(table.leads[0], targets, ensembles, own, picture, probes, given, later)
 
 
-def texture(exam: Exam, scenes: int = 8, members: int = 100) -> dict[str, dict[str, float]]:
+def texture(exam: Exam, scenes: int = 8) -> dict[str, dict[str, float]]:
     """By variable, over kriging's: how rough the mean map is, and its power at the grid's highest frequencies.
 
     `rougher` is the root mean square step between neighbouring cells, `rippled` the larger ratio along either axis.
-    All sensors are given; cells that were read in the frame do not count. What makes these large is not said by
-    readings and fields, so they should stay near one.
+    All sensors are given; cells that were read in the frame do not count. The means are those of the laws, which a map
+    shows. What makes these large is not said by readings and fields, so they should stay near one.
     """
     run, plan = exam.run, exam.run.info["data"]["plan"]
     shape = (len(run.variables), *run.grid.shape)
@@ -121,12 +128,13 @@ def texture(exam: Exam, scenes: int = 8, members: int = 100) -> dict[str, dict[s
         begin = max(frame - plan["before"], 0)
         known = exam.standard.window(begin, frame + 1 + (0 if exam.past_only else plan["after"]))
         scene = scene_of(known, frame - begin, 0, cells)
-        drawn = physical(run, answer(run.model, known, scene, members, exam.seed, frame), cells)
+        own = answer_shown(run.model, known, scene, 0, exam.seed, run.scaling)[1][0]
+        rival = moments(torch.from_numpy(kriged(run, known, scene, LATENTS)))[0].numpy()
         counts = np.isin(np.arange(int(np.prod(shape))), cells)
         counts[known.cells[known.frames == frame - begin]] = False
-        for row, ensemble in enumerate((drawn, kriged(run, known, scene, members))):
+        for row, mean in enumerate((own, rival)):
             field = np.zeros(len(counts))
-            field[cells] = ensemble.mean(0)
+            field[cells] = mean
             for c, (one, mask) in enumerate(zip(field.reshape(shape), counts.reshape(shape), strict=True)):
                 steps[row, c] += roughness(one, run.grid.periodic, 1.0, mask) ** 2
                 power[row, c] += ripple(one, mask)
@@ -185,19 +193,21 @@ def _probes(exam: Exam) -> np.ndarray:  # (S,) flat cells of (C, H, W)
 
 def _picture(
     exam: Exam, number: int, frame: int, lead: int, members: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (K, C, H, W) map; (C, H, W) readings given, and those that judge
+) -> tuple[np.ndarray, ...]:  # (K, C, H, W) members; (2, C, H, W) laws; (C, H, W) readings given, and those that judge
     run = exam.run
     known, judged, begin, _ = exam.scene(number, frame, lead)
     shape = (len(run.variables), *run.grid.shape)
     inside = np.flatnonzero(np.broadcast_to(run.grid.inside, shape).ravel())
     scene = scene_of(known, frame - begin, lead, inside)
-    maps = np.full((members, int(np.prod(shape))), np.nan, np.float32)
-    maps[:, inside] = physical(run, answer(run.model, known, scene, members, exam.seed, frame), inside)
+    standard, shown = answer_shown(run.model, known, scene, members, exam.seed, run.scaling, number=frame)
+    maps = np.full((members + 2, int(np.prod(shape))), np.nan, np.float32)
+    maps[:, inside] = np.concatenate([physical(run, standard, inside), shown])
+    whole = maps.reshape(-1, *shape)
     given, later = np.full((2, int(np.prod(shape))), np.nan, np.float32)
     latest = known.frames == frame - begin - lead
     given[known.cells[latest]] = physical(run, known.values[latest][None], known.cells[latest])[0]
     later[exam.record.cells[judged]] = exam.record.values[judged]
-    return maps.reshape(members, *shape), given.reshape(shape), later.reshape(shape)
+    return whole[:members], whole[members:], given.reshape(shape), later.reshape(shape)
 
 
 def _reach(exam: Exam, targets: Targets, c: int) -> tuple[float, float]:

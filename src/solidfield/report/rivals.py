@@ -77,7 +77,8 @@ def rivals(
     errors: np.ndarray,  # (n,) of the readings that judge
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:  # each (K, n) or (1, n), physical units; and (n, F) for trees
     run, channel = exam.run, scene.cell // exam.run.grid.cells
-    found = {"kriging": kriged(run, known, scene, members, torch.from_numpy(errors))}
+    levels = torch.tensor([NormalDist().inv_cdf((k + 0.5) / members) for k in range(members)])  # evenly spaced
+    found = {"kriging": kriged(run, known, scene, levels, torch.from_numpy(errors))}
     found["climatology"] = usual[channel, exam.hours[frame]].T
     told = _told(exam, known, scene, frame)
     for name, answers in zip(RULES, told.T, strict=False):
@@ -104,15 +105,14 @@ def tree_members(
 
 
 def kriged(
-    run: RunRecord, known: Record, scene: Scene, members: int, errors: Tensor | None = None
-) -> np.ndarray:  # (K, n), physical units
-    """The prior alone, at evenly spaced levels; with errors, of readings that have them."""
-    levels = torch.tensor([NormalDist().inv_cdf((k + 0.5) / members) for k in range(members)])[:, None]
+    run: RunRecord, known: Record, scene: Scene, latents: Tensor, errors: Tensor | None = None
+) -> np.ndarray:  # (K,) latents -> (K, n), physical units
+    """The prior alone; with errors, of readings that have them."""
     found = []
     for start in range(0, len(scene.cell), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         window = scene.frame[part], scene.cell[part], scene.first[part], scene.last[part]
         hiding = Hiding.nothing(len(window[0]))
         questions = ask(known, *window, hiding, "test", torch.Generator())
-        found.append(run.model.prior_quantiles(questions, levels, None if errors is None else errors[part]))
+        found.append(run.model.prior_quantiles(questions, latents[:, None], None if errors is None else errors[part]))
     return physical(run, torch.cat(found, 1).numpy(), scene.cell)
