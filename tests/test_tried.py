@@ -181,7 +181,7 @@ def test_tables_that_miss_are_refused_in_one_line(run, tables):
         ({"tried": tables["tried"], "routes": pd.DataFrame()}, "leave out sensors to remove and routes"),
         ({"tried": nothing}, "no time of the readings"),
         ({"tried": tables["tried"], "judge": nothing}, "no reading judges"),
-        ({"tried": tables["tried"], "judge": tables["frames"]}, "where no sensor stands"),
+        ({"tried": tables["tried"], "judge": tables["frames"]}, "elsewhere than sensors and candidates"),
         ({"tried": tables["tried"][:, :2]}, "the tried candidates: frames have shape"),
         ({"tried": tables["tried"], "judge": tables["judge"][:, :2]}, "the judging readings: frames have shape"),
         (
@@ -189,7 +189,10 @@ def test_tables_that_miss_are_refused_in_one_line(run, tables):
             "was read",
         ),
         ({"tried": tables["frames"]}, "no candidate is left"),
+        ({"tried": tables["tried"], "judge": tables["tried"]}, "elsewhere than sensors and candidates"),
+        ({"tried": tables["tried"], "judge": tables["tried"], "lead": 1}, "elsewhere than sensors and candidates"),
         ({"times": 0}, "times are above it"),
+        ({"lead": 2}, "learned leads up to 1"),
     ):
         with pytest.raises(SolidError, match=words) as told:
             run.place(tables["frames"], 1, **options)

@@ -30,7 +30,7 @@ from ..pairs.frames import Frames
 from ..prediction.answer import AT_ONCE, Scene
 from ..prediction.context import query
 from ..prediction.predict import predict
-from ..prediction.sets import standard_record
+from ..prediction.sets import check_lead, standard_record
 from ..questions.asking import Hiding, ask
 from ..questions.record import Record
 from ..theory.spacetime import Covariance, CovarianceTable
@@ -110,6 +110,7 @@ def predicted(run: RunRecord, frames: Frames, row: int, wanted: Wanted, seed: in
 
 def _window(run: RunRecord, frames: Frames, row: int, lead: int) -> tuple[Record, int]:  # and the frame in it
     """What a run of sets may know at the time of a frame, in the units of the model."""
+    check_lead(run, lead)
     late = frames.seconds[row] - frames.seconds
     rows = np.flatnonzero((late >= 0) & (late <= run.info["data"]["plan"]["before"] * frames.every))
     errors = None if frames.errors is None else frames.errors[rows]

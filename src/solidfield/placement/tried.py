@@ -1,7 +1,7 @@
 """Readings of candidates that were tried, and readings kept aside to judge them, at the times of a run's own readings.
 
-What judges is never known to the run: of readings in cells and frames that were read already nothing is judged, and
-what is judged reaches a choice through the score of a set alone.
+What judges is never known to the run: a reading in a cell and frame that a sensor or a candidate read judges nothing
+(no candidate judges itself), and what judges reaches a choice through the score of a set alone.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ class Tried:
     def read(
         cls, run: RunRecord, known: Frames, tried: FramesLike, judge: FramesLike | None, wanted: Wanted, say: Say | None
     ) -> Tried:
-        values = _on_times(run, tried, known.seconds, wanted.variable, "the tried candidates", say)
+        given = _frames(run, tried, "the tried candidates", say)
+        values = _on_times(given, known.seconds, wanted.variable)
         if judge is None:
             return cls(values, None)
         later = known.seconds + wanted.lead * known.every
-        judging = _on_times(run, judge, later, wanted.variable, "the judging readings", say)
-        cared = np.isin(np.arange(run.grid.cells), wanted.cells)
-        given = np.isfinite(known.values[:, wanted.variable]).reshape(judging.shape)
-        hidden = ~cared | given if wanted.lead == 0 else ~cared  # what was read already judges nothing
+        judging = _on_times(_frames(run, judge, "the judging readings", say), later, wanted.variable)
+        hidden = ~np.isin(np.arange(run.grid.cells), wanted.cells) | np.isfinite(
+            _on_times(given, later, wanted.variable)
+        )
+        if wanted.lead == 0:
+            hidden |= np.isfinite(known.values[:, wanted.variable]).reshape(judging.shape)
         return cls(values, np.where(hidden, np.nan, judging))
 
     @property
@@ -56,19 +59,20 @@ class Tried:
             there &= np.isfinite(self.judging[rows]).any(1)
         if not there.any():
             raise SolidError(
-                "no reading judges the tried candidates: none is of their times, in the area that is cared about and "
-                "where no sensor stands; give others"
+                "no reading judges the tried candidates: none is of their times, in the area that is cared about, and "
+                "elsewhere than sensors and candidates; give others"
             )
         return rows[there]
 
 
-def _on_times(
-    run: RunRecord, given: FramesLike, seconds: np.ndarray, variable: int, what: str, say: Say | None
-) -> np.ndarray:  # (T, H W)
+def _frames(run: RunRecord, given: FramesLike, what: str, say: Say | None) -> Frames:
     try:
-        frames, _, _ = frames_for(run, given, say)
+        return frames_for(run, given, say)[0]
     except SolidError as error:
         raise SolidError(f"{what}: {error}") from None
+
+
+def _on_times(frames: Frames, seconds: np.ndarray, variable: int) -> np.ndarray:  # (T, H W)
     rows = frames.rows_at(seconds)
     values = frames.values[:, variable].reshape(len(frames.values), -1).astype(float)
     return np.where((rows >= 0)[:, None], values[rows], np.nan)

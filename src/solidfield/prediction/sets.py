@@ -74,7 +74,7 @@ def set_maps(
             scenes.append(Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after))
         else:
             last = int(tick[row] if until is None else tick[until])
-            _check_lead(run, int(tick[row]) + max(leads) - last)
+            check_lead(run, int(tick[row]) + max(leads) - last)
             scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last))
     found = dict[int, Summary]()
     numbers, drawn = [int(tick[row]) for row in rows], members if keep_members else 0
@@ -118,7 +118,8 @@ def _check_members(members: int) -> None:
         raise SolidError(f"members is {members}; ask for at least 1")
 
 
-def _check_lead(run: RunRecord, lead: int) -> None:
+def check_lead(run: RunRecord, lead: int) -> None:
+    """Refuse a lead that the run never learned."""
     most = max(run.info["data"]["plan"]["leads"], default=0)
     if lead > most:
         raise SolidError(
