@@ -100,6 +100,13 @@ def test_a_click_on_save_waits_for_what_is_still_asked(browser, address, maps):
     assert not page.faults
 
 
+def test_a_link_is_followed_though_an_older_view_is_written_meanwhile(browser, address):
+    page = opened(browser, address)
+    page.evaluate("() => { location.hash = 'l=member:3'; history.replaceState(null, '', '#l=mean'); }")
+    page.wait_for_selector("#map-a[aria-label*='member 4']")
+    until(page, lambda: "member" in page.url)
+
+
 def test_a_place_and_an_area_answer_as_the_library_does(browser, address, maps):
     page = opened(browser, f"{address}#p=22.5311,88.3472&n=1", ASKED)
     law = at(maps, 22.5311, 88.3472).isel(init_time=1, point=0)

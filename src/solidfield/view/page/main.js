@@ -252,8 +252,9 @@ function wire() {
     drawLaw();
   }).observe(by("panels"));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  window.addEventListener("hashchange", () => {
-    page.state = fitted(fromHash(location.hash), page.about);
+  window.addEventListener("hashchange", (event) => {
+    // The address that was followed: an older view may have been written over it before this is heard.
+    page.state = fitted(fromHash(new URL(event.newURL).hash), page.about);
     change({}, true);
   });
 }
