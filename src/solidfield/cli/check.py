@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ..readings.doctor.coverage import Candidate
 from ..readings.doctor.diagnose import Diagnosis
@@ -11,29 +12,18 @@ from ..readings.intake import check as check_table
 from . import reading, show
 
 
+@reading.takes("columns", "timezone", "dates", "units", "name")
 def check(
     files: reading.FilesArgument,
-    columns: reading.ColumnsOption = None,
-    timezone: reading.TimezoneOption = None,
-    date_format: reading.DatesOption = None,
-    units: reading.UnitsOption = None,
-    name: reading.NameOption = None,
+    *,
+    how: dict[str, Any],
     refused: reading.RefusedOption = None,
     figure: show.FigureOption = None,
     json: show.JsonOption = False,
 ) -> None:
     """Say what is wrong with readings, how to grid them, and what can be learned from them."""
     with show.progress("checking", str(files[0]), json) as update:
-        found = check_table(
-            files,
-            columns=reading.parse_columns(columns),
-            timezone=timezone,
-            dates=date_format,
-            units=units,
-            name=name,
-            refused=refused,
-            progress=update,
-        )
+        found = check_table(files, refused=refused, progress=update, **how)
     if figure is not None:
         from ..plot.readings import check_figure  # figures are slow to import, and most checks draw none
 

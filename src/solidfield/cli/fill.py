@@ -14,6 +14,7 @@ from ..run import load
 from . import reading, show
 
 
+@reading.takes("columns", "timezone", "dates", "drop_above", "errors")
 def fill(
     run: Annotated[Path, typer.Argument(help="A run folder of model solid-set (solid train).")],
     inputs: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tables or frames of readings.")],
@@ -23,11 +24,8 @@ def fill(
     seed: Annotated[int, typer.Option(help="Same seed, same members.")] = 0,
     past_only: Annotated[bool, typer.Option("--past-only", help="Do not look on what came later.")] = False,
     keep_members: Annotated[bool, typer.Option(help="Write every member of a gap, too.")] = False,
-    columns: reading.ColumnsOption = None,
-    timezone: reading.TimezoneOption = None,
-    date_format: reading.DatesOption = None,
-    drop_above: reading.DropAboveOption = None,
-    errors: reading.ErrorsOption = None,
+    *,
+    how: dict[str, Any],
     json: show.JsonOption = False,
 ) -> None:
     """Fill every gap of the record of every cell that was ever read, with a median and a 90 % interval."""
@@ -36,8 +34,7 @@ def fill(
     if maps is not None and maps.suffix not in (".nc", ".zarr"):
         raise SolidError(f"cannot write maps to {maps}: end the name in .nc (NetCDF) or .zarr")
     opened = load(run)
-    how: dict[str, Any] = {"timezone": timezone, "dates": date_format, "drop_above": drop_above, "errors": errors}
-    frames = reading.read_new(opened, inputs, json, columns=columns, **how)
+    frames = reading.read_new(opened, inputs, json, how)
     filled = opened.fill(frames, members, seed, past_only, keep_members)
     save_table(filled, out)
     if maps is not None:

@@ -13,17 +13,12 @@ from ..readings.intake import grid as grid_table
 from . import reading, show
 
 
+@reading.takes("cell", "every", "variables", "columns", "timezone", "dates", "units", "name")
 def grid(
     files: reading.FilesArgument,
     out: Annotated[Path, typer.Option(help="Frames to write: .nc or .zarr.")],
-    cell: reading.CellOption = None,
-    every: reading.EveryOption = None,
-    variable: reading.VariableOption = None,
-    columns: reading.ColumnsOption = None,
-    timezone: reading.TimezoneOption = None,
-    date_format: reading.DatesOption = None,
-    units: reading.UnitsOption = None,
-    name: reading.NameOption = None,
+    *,
+    how: dict[str, Any],
     bounds: Annotated[str | None, typer.Option(metavar="S,W,N,E", help="Outer edges of the grid.")] = None,
     domain: Annotated[str | None, typer.Option(help="Cells that count: GeoJSON, or file.nc:variable.")] = None,
     anchor: Annotated[
@@ -31,7 +26,7 @@ def grid(
     ] = "floor",
     drop_above: reading.DropAboveOption = None,
     errors: reading.ErrorsOption = None,
-    drop_below: reading.DropBelowOption = None,
+    drop_below: Annotated[float | None, typer.Option(help="Drop readings below this; they are counted.")] = None,
     positive: Annotated[bool, typer.Option("--positive", help="Drop readings that are zero or less.")] = False,
     outliers: Annotated[
         str | None, typer.Option(help="mad:K drops readings K robust deviations from their frame's median.")
@@ -48,14 +43,6 @@ def grid(
         frames = grid_table(
             files,
             out,
-            cell=cell,
-            every=every,
-            variables=variable,
-            columns=reading.parse_columns(columns),
-            timezone=timezone,
-            dates=date_format,
-            units=units,
-            name=name,
             bounds=parse_bounds(bounds),
             domain=domain,
             anchor=anchor,
@@ -68,6 +55,7 @@ def grid(
             max_memory=max_memory,
             say=said.append,
             progress=update,
+            **how,
         )
     report = summary(frames, out)
     if json:

@@ -18,6 +18,7 @@ from . import reading, show
 from .answers import parse_place
 
 
+@reading.takes("columns", "timezone", "dates", "drop_above", "errors")
 def place(
     run: Annotated[Path, typer.Argument(help="A run folder (solid train).")],
     inputs: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tables or frames of readings.")],
@@ -53,11 +54,8 @@ def place(
     check: Annotated[
         bool, typer.Option(help="Hide sensors, or try each candidate, to see how far expected gains can be trusted.")
     ] = True,
-    columns: reading.ColumnsOption = None,
-    timezone: reading.TimezoneOption = None,
-    date_format: reading.DatesOption = None,
-    drop_above: reading.DropAboveOption = None,
-    errors: reading.ErrorsOption = None,
+    *,
+    how: dict[str, Any],
     seed: Annotated[int, typer.Option(help="Same seed, same members, where there is no closed form.")] = 0,
     json: show.JsonOption = False,
 ) -> None:
@@ -65,10 +63,9 @@ def place(
     if out is not None:
         refuse_existing(out, "choose another folder")
     opened = load(run)
-    how: dict[str, Any] = {"timezone": timezone, "dates": date_format, "drop_above": drop_above, "errors": errors}
 
     def read(files: list[Path], label: str = "") -> Any:
-        return reading.read_new(opened, files, json, label, columns=columns, **how)
+        return reading.read_new(opened, files, json, how, label)
 
     frames = read(inputs)
     found = opened.place(

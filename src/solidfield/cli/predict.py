@@ -25,6 +25,7 @@ from .train import DynamicOption, open_fields
 BACK = 24  # steps before the last frame that assimilation begins, where nothing else is asked for
 
 
+@reading.takes("columns", "timezone", "dates", "units", "drop_above", "errors")
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder (solid train).")],
     inputs: Annotated[
@@ -52,12 +53,8 @@ def predict(
     above: Annotated[list[float] | None, typer.Option(help="Chance of more than this; repeatable.")] = None,
     where: Annotated[list[str] | None, typer.Option(metavar="LAT,LON", help="Print the law here; repeatable.")] = None,
     area: Annotated[list[Path] | None, typer.Option(help="Print the law of this area's mean: GeoJSON.")] = None,
-    columns: reading.ColumnsOption = None,
-    timezone: reading.TimezoneOption = None,
-    date_format: reading.DatesOption = None,
-    units: reading.UnitsOption = None,
-    drop_above: reading.DropAboveOption = None,
-    errors: reading.ErrorsOption = None,
+    *,
+    how: dict[str, Any],
     dynamic: DynamicOption = None,
     preset: show.PresetOption = "laptop",
     split: Annotated[str, typer.Option(help="Pairs: test, between (odd frames), validation or train.")] = "test",
@@ -135,14 +132,8 @@ def predict(
             drawing |= {"progress": update, "steps": config.steps, "rollout": rollout}
             maps = predict_examples(opened, store, scene_list, recalibrate, **drawing)
     else:
-        told: dict[str, Any] = {
-            "columns": columns,
-            "timezone": timezone,
-            "dates": date_format,
-            "drop_above": drop_above,
-        }
-        frames = reading.read_new(opened, inputs, json, "reading", units=units, errors=errors, **told)
-        zone = timezone or opened.zone
+        frames = reading.read_new(opened, inputs, json, how, "reading")
+        zone = how["timezone"] or opened.zone
         times = [instant(text, zone) for text in at or ()]
         with show.progress("predicting", _drawn(len(times) or 1, config.members), json) as update:
             drawing |= {"progress": update, "dynamic": open_fields(dynamic)} | ({"as_read": True} if as_read else {})

@@ -25,6 +25,7 @@ from . import reading, show
 DynamicOption = Annotated[Path | None, typer.Option(help="NetCDF of fields that change (time, y, x): wind.")]
 
 
+@reading.takes(*reading.OPTIONS)
 def train(
     inputs: Annotated[
         list[Path],
@@ -44,16 +45,8 @@ def train(
     seed: Annotated[int | None, typer.Option(help="Same seed, same weights.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted run.")] = False,
     oracle: Annotated[bool, typer.Option(help="solid-paper only: noise the dense target. Leaks; labelled.")] = False,
-    cell: reading.CellOption = None,
-    every: reading.EveryOption = None,
-    variable: reading.VariableOption = None,
-    columns: reading.ColumnsOption = None,
-    timezone: reading.TimezoneOption = None,
-    date_format: reading.DatesOption = None,
-    units: reading.UnitsOption = None,
-    name: reading.NameOption = None,
-    drop_above: reading.DropAboveOption = None,
-    errors: reading.ErrorsOption = None,
+    *,
+    how: dict[str, Any],
     transform: Annotated[str | None, typer.Option(help="log or none; by the readings' skewness if not given.")] = None,
     offset: Annotated[float | None, typer.Option(help="Of the logarithm: log(x + offset).")] = None,
     lead: Annotated[list[int] | None, typer.Option(help="0 reconstructs, 1 forecasts; repeatable; both.")] = None,
@@ -107,16 +100,6 @@ def train(
             model=model,
             leads=_leads(lead, leads),
             ahead=ahead,
-            cell=cell,
-            every=every,
-            variables=variable,
-            columns=reading.parse_columns(columns),
-            timezone=timezone,
-            dates=date_format,
-            units=units,
-            name=name,
-            drop_above=drop_above,
-            errors=errors,
             transform=transform,
             offset=offset,
             holdout=_given(holding),
@@ -127,6 +110,7 @@ def train(
             resume=resume,
             say=lambda words: show.line("", words, json),
             progress=training_bar(bar, out, json),
+            **how,
         )
     history_of = run.info["history"]
     if json:

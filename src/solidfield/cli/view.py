@@ -30,6 +30,7 @@ from . import reading, show
 STEPS = 6  # leads at most that a run forecasts where nothing is asked for
 
 
+@reading.takes("columns", "timezone", "dates", "units", "name", "drop_above")
 def view(
     files: Annotated[
         list[Path],
@@ -50,12 +51,8 @@ def view(
         str, typer.Option(help="Address to serve on; others can reach it if it is not this one.")
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
-    columns: reading.ColumnsOption = None,
-    timezone: reading.TimezoneOption = None,
-    date_format: reading.DatesOption = None,
-    units: reading.UnitsOption = None,
-    name: reading.NameOption = None,
-    drop_above: reading.DropAboveOption = None,
+    *,
+    how: dict[str, Any],
     json: show.JsonOption = False,
 ) -> None:
     """Show maps on a page of your own machine, and answer for any place or area that is clicked there."""
@@ -64,15 +61,8 @@ def view(
     if export is not None:
         check_page(export)
     lines = outline_of(outline or [])
-    options: dict[str, Any] = {
-        "columns": reading.parse_columns(columns),
-        "timezone": timezone,
-        "dates": date_format,
-        "units": units,
-        "name": name,
-        "drop_above": drop_above,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in how.items() if value is not None}
+    timezone = how["timezone"]
 
     def say(words: str) -> None:
         show.line("reading", words, json)

@@ -23,6 +23,7 @@ from ..errors import SolidError
 from .text import Table
 
 Result = dict[str, Any]
+FORMS = {"minutes": "{:g}min", **{name: f"{name}{{}}" for name in ("seed", "lead", "window", "fold")}}  # of words
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Cell(ABC):
     HOME: ClassVar[str] = ""  # the experiment, and the folder of its results
     PROTOCOL: ClassVar[int] = 1  # how it is measured; another number makes other keys, so old results are not mixed in
     JUDGED: ClassVar[tuple[str, ...]] = ("members", "scenes")  # fields that decide the result but not the weights
+    WORDS: ClassVar[tuple[str, ...]] = ()  # fields that the readable part of the key is made of
 
     seed: int = field(default=0, kw_only=True)
 
@@ -54,9 +56,10 @@ class Cell(ABC):
         """The result, as plain values."""
 
     @property
-    @abstractmethod
     def words(self) -> tuple[str, ...]:
-        """The readable part of the key."""
+        """The readable part of the key; what a cell has nothing of is left out."""
+        told = {name: value for name in self.WORDS if (value := getattr(self, name)) is not None}
+        return tuple(FORMS.get(name, "{}").format(value) for name, value in told.items())
 
     @property
     def folder(self) -> str:

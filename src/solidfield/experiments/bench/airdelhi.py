@@ -53,6 +53,7 @@ class AirDelhiCell(RealCell):
     """Its part is the mode."""
 
     HOME = "airdelhi"
+    WORDS = ("layout", *RealCell.WORDS)
 
     layout: str
     box: tuple[int, int]
@@ -62,10 +63,6 @@ class AirDelhiCell(RealCell):
         for what, word, words in (("mode", self.part, MODES), ("layout", self.layout, LAYOUTS)):
             if word not in words:
                 raise SolidError(f"no {what} '{word}' of AirDelhi's protocol; choose one of {', '.join(words)}")
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.layout, *super().words)
 
     @property
     def sheet(self) -> str:

@@ -55,14 +55,11 @@ PUBLISHED = (  # model, MAE, CRPS, how it is known: S second-hand, K quoted from
 class Aqi36Cell(Cell):
     HOME = "aqi36"
     JUDGED = ("members",)
+    WORDS = ("part", "minutes", "seed")
 
     part: str  # "gaps", "unread 1" .. "unread 6"
     minutes: float  # CPU time of one thread
     members: int
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.part, f"{self.minutes:g}min", f"seed{self.seed}")
 
     @property
     def sheet(self) -> str:

@@ -23,17 +23,15 @@ import numpy as np
 
 from ...engine import Progress
 from ...keys import numpy_generator
-from ...pairs.store import PairStore, open_pairs
+from ...pairs.store import PairStore
 from ...prediction.ensemble import draw
 from ...scores.metrics import block_means
 from ...scores.uniformity import LEVEL, rank_scores, uniformity
-from ...worlds import GaussianWorld, Posterior, WarpedPosterior, WarpedWorld, write_truth
-from ...worlds.observe import observe
-from ...worlds.scenarios import Scenario
+from ...worlds import GaussianWorld, Posterior, WarpedPosterior, WarpedWorld
 from ..cell import Cell, Experiment, Place, Result
 from ..schemes import train_scheme
 from ..text import Table
-from ..trainer import alone
+from .exact import measured
 
 WORLDS = {"gaussian": (GaussianWorld, 0.10), "warped": (WarpedWorld, 0.16)}  # and share of cells: sensors and targets
 WINDOW, STRIDE, AHEAD = 4, 2, (1, 2, 3, 4)
@@ -52,6 +50,7 @@ Scores = dict[str, list[np.ndarray]]  # (3,) a scene
 class CalibrationCell(Cell):
     HOME = "calibration"
     JUDGED = ("members",)
+    WORDS = ("scheme", "world")
 
     world: str
     scheme: str
@@ -59,10 +58,6 @@ class CalibrationCell(Cell):
     trajectories: int  # to train and validate on
     scenes: int
     members: int
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.scheme, self.world)
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         home = place.work / f"{self.world}-{self.trajectories}-trajectories-seed{self.seed}"
@@ -101,14 +96,9 @@ class Scenes:
     def of(cls, home: Path, cell: CalibrationCell) -> Scenes:
         """Simulated and measured once, whoever comes first."""
         kind, amount = WORLDS[cell.world]
-        world, path = kind(seed=cell.seed), home / f"pairs-{cell.scenes}.zarr"
-        count = cell.trajectories + cell.scenes
-        with alone(home / "data.lock"):
-            truth = write_truth(world, home / "truth.zarr", count)
-            if not path.exists():
-                sensors = Scenario("random", amount, "instance")
-                observe(truth, path, sensors, LEADS, validation=0.05, test=cell.scenes / count, window=WINDOW)
-        store = open_pairs(path)
+        world, count = kind(seed=cell.seed), cell.trajectories + cell.scenes
+        options = {"leads": LEADS, "validation": 0.05, "test": cell.scenes / count, "window": WINDOW}
+        truth, store = measured(world, home, count, f"pairs-{cell.scenes}.zarr", amount, **options)
         columns, test = store.columns, store.split("test")
         first, last = STRIDE * (WINDOW - 1), world.frames - 1 - STRIDE * AHEAD[-1]
         frame = columns["frame_source"][test]

@@ -1,11 +1,73 @@
-"""What is compared with a posterior in closed form: means over cells, and ratios with error bars."""
+"""Worlds with a posterior in closed form: measured once, and compared with it by ratios with error bars."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
+from ...pairs.store import PairStore, open_pairs
+from ...scores.calibration import covered, ranks
 from ...scores.estimate import bootstrap
+from ...scores.metrics import crps_map, select
+from ...worlds import Truth, World, write_truth
+from ...worlds.observe import observe
+from ...worlds.scenarios import Scenario
+from ..cell import Result
+from ..text import Table, with_error
+from ..trainer import alone
+
+SCORES = {"crps": "CRPS", "spread": "spread", "coverage": "90 % covers"}
+
+
+def measured(
+    world: World,
+    home: Path,
+    trajectories: int,
+    name: str,  # of the pairs
+    amount: float = 0.1,  # of the cells: sensors, and as many targets
+    share: float = 1.0,  # of the training trajectories that are opened
+    **options: Any,  # of `observe`
+) -> tuple[Truth, PairStore]:
+    """A world and what random sensors read of it, simulated and measured once, whoever comes first."""
+    with alone(home / "data.lock"):
+        truth = write_truth(world, home / "truth.zarr", trajectories)
+        if not (home / name).exists():
+            observe(truth, home / name, Scenario("random", amount, "instance"), **options)
+    return truth, open_pairs(home / name, share)
+
+
+def compare(
+    members: np.ndarray,  # (K, N, H, W)
+    truth: np.ndarray,  # (N, H, W)
+    free: np.ndarray,  # (N, H, W) bool: cells that count
+    best: np.ndarray,  # (N, H, W) CRPS of the exact law
+    std: np.ndarray,  # (N, H, W) its spread
+) -> Result:
+    """Ratios of CRPS and spread to the exact law's, and coverage."""
+    crps = crps_map(members, truth.astype(members.dtype))
+    inside = np.full(truth.shape, np.nan)
+    inside[free] = covered(*ranks(select(members, truth, free)), len(members), 0.9)
+    spread = np.sqrt(members.var(axis=0, ddof=1, dtype=np.float64))
+    return {
+        "crps": ratio(means(crps, free), means(best, free)),
+        "spread": ratio(means(spread, free), means(std, free)),
+        "coverage": bootstrap(means(inside, free))._asdict(),
+    }
+
+
+def asked_tables(title: str, asked: Iterable[str], results: Sequence[Result]) -> list[Table]:
+    """A row for each question and scheme."""
+    rows = [
+        (f"{result['cell']['scheme']}, {name}", *(with_error(part[score]) for score in SCORES))
+        for name in asked
+        for result in results
+        if (part := result["asked"].get(name))
+    ]
+    return [((title, *SCORES.values()), rows)]
 
 
 def normal_crps(error: np.ndarray, std: np.ndarray) -> np.ndarray:

@@ -14,19 +14,16 @@ from typing import Annotated
 
 from ...engine import Progress
 from ...keys import evenly
-from ...pairs.store import open_pairs
 from ...report.ensembles import closed_forms, draw_maps
 from ...report.maps import RIVALS
 from ...report.targets import truth_targets
 from ...scores.table import Score, plain
-from ...worlds import NavierStokes, write_truth
-from ...worlds.observe import observe
-from ...worlds.scenarios import Scenario
+from ...worlds import NavierStokes
 from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, members_of, scheme, train_scheme
 from ..studies.judged import judged, structure
 from ..text import Table, named, with_error
-from ..trainer import alone
+from .exact import measured
 from .figures import flow_figure
 from .gaussian import cost_of
 
@@ -39,6 +36,7 @@ HEADER = (
 @dataclass(frozen=True)
 class FlowCell(Cell):
     HOME = "flow"
+    WORDS = ("scheme", "minutes")
 
     scheme: str  # or a simple rival
     minutes: float | None  # CPU time of one thread; None: fitted in closed form
@@ -49,18 +47,13 @@ class FlowCell(Cell):
 
     @property
     def words(self) -> tuple[str, ...]:
-        budget = () if self.minutes is None else (f"{self.minutes:g}min",)
-        return (self.scheme, *budget, *((f"data{100 * self.share:g}",) if self.share < 1 else ()))
+        return (*super().words, *((f"data{100 * self.share:g}",) if self.share < 1 else ()))
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         home = place.work / f"{self.trajectories}-trajectories-seed{self.seed}"
         world = NavierStokes(cells=32, side=math.pi, frames=50, spacing=0.2, warmup=10.0, seed=self.seed)
-        path = home / "pairs.zarr"
-        with alone(home / "data.lock"):
-            truth = write_truth(world, home / "truth.zarr", self.trajectories)
-            if not path.exists():
-                observe(truth, path, Scenario("random", 0.1, "instance"), validation=0.05, test=0.1, oracle=True)
-        store = open_pairs(path, self.share)
+        options = {"validation": 0.05, "test": 0.1, "oracle": True}
+        truth, store = measured(world, home, self.trajectories, "pairs.zarr", share=self.share, **options)
         chosen = evenly(store.split("test"), self.scenes)
         targets, source = truth_targets(store, chosen, truth), store.batch(chosen).source
         if self.minutes is None:

@@ -19,19 +19,16 @@ import numpy as np
 from ...engine import Progress
 from ...fields import Source
 from ...keys import evenly, numpy_generator
-from ...pairs.store import PairStore, open_pairs
+from ...pairs.store import PairStore
 from ...scores.calibration import covered, ranks
 from ...scores.estimate import bootstrap
 from ...scores.metrics import block_means, crps_map, energy_scores, roughness, select
 from ...theory.distance import distances_to_sensor
-from ...worlds import GaussianWorld, Posterior, write_truth
-from ...worlds.observe import observe
-from ...worlds.scenarios import Scenario
+from ...worlds import GaussianWorld, Posterior
 from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, members_of, scheme, train_scheme
 from ..text import Table, named, with_error
-from ..trainer import alone
-from .exact import means, normal_crps, ratio
+from .exact import means, measured, normal_crps, ratio
 from .figures import gaussian_figure, scene_figure
 from .gaussian_joint import SCHEMES as JOINT_SCHEMES
 from .gaussian_joint import JointCell
@@ -59,6 +56,7 @@ RATIOS = {
 class GaussianCell(Cell):
     HOME = "gaussian"
     JUDGED = ("members",)  # the number of scenes decides how many trajectories are left to train on
+    WORDS = ("scheme", "lead")
 
     scheme: str  # or `exact`
     lead: int
@@ -66,10 +64,6 @@ class GaussianCell(Cell):
     trajectories: int
     scenes: int
     members: int
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.scheme, f"lead{self.lead}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         """Ratios to the exact posterior, and the first scene to look at."""
@@ -110,13 +104,8 @@ def held_out(
     home: Path, lead: int, trajectories: int, scenes: int, seed: int
 ) -> tuple[PairStore, Source, Judge]:  # pairs, readings of the held-out scenes, and what they are compared with
     """Simulated, measured and solved once, whoever comes first."""
-    world, path = GaussianWorld(seed=seed), home / f"pairs-lead{lead}-{scenes}.zarr"
-    with alone(home / "data.lock"):
-        truth = write_truth(world, home / "truth.zarr", trajectories)
-        if not path.exists():
-            sensors = Scenario("random", 0.1, "instance")
-            observe(truth, path, sensors, leads=(lead,), validation=0.05, test=scenes / trajectories, oracle=True)
-    store = open_pairs(path)
+    world, options = GaussianWorld(seed=seed), {"validation": 0.05, "test": scenes / trajectories, "oracle": True}
+    truth, store = measured(world, home, trajectories, f"pairs-lead{lead}-{scenes}.zarr", leads=(lead,), **options)
     chosen = evenly(store.split("test"), scenes)
     source = store.batch(chosen).source
     given = source.mask[:, 0].numpy()

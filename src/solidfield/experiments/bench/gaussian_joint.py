@@ -30,15 +30,14 @@ from ...scores.estimate import bootstrap
 from ...scores.metrics import crps_map, select
 from ...theory.spacetime import SpaceTime
 from ..cell import Cell, Place, Result
-from ..text import Table, with_error
+from ..text import Table
 from ..trainer import trained_on_questions
-from .exact import normal_crps, ratio
+from .exact import asked_tables, normal_crps, ratio
 
 GRID, FRAMES, MIDDLE = Grid((16, 16)), 6, 3
 DENSITY = (0.05, 0.15)
 VARIABLES = ("first", "second")
 SPLIT = {"train": 240, "validation": 40, "test": 24}  # stretches
-SCORES = {"crps": "CRPS", "spread": "spread", "coverage": "90 % covers"}
 SCHEMES = ("together", "alone", "exact, alone")
 
 
@@ -204,10 +203,4 @@ def compare(joint: Joint, members: np.ndarray) -> dict[str, Any]:  # (K, N, 2 * 
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
-    rows = [
-        (f"{result['cell']['scheme']}, {name}", *(with_error(part[score]) for score in SCORES))
-        for name in ("first", "second", "sum")
-        for result in results
-        if (part := result["asked"].get(name))
-    ]
-    return [(("two variables", *SCORES.values()), rows)]
+    return asked_tables("two variables", ("first", "second", "sum"), results)

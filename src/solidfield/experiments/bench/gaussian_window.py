@@ -20,22 +20,17 @@ import numpy as np
 from ...engine import Progress
 from ...keys import evenly, numpy_generator
 from ...models.solid_set import SolidSet
-from ...pairs.store import PairStore, open_pairs
+from ...pairs.store import PairStore
 from ...prediction.answer import Scene, answer
 from ...prediction.ensemble import draw
 from ...questions.drawing import Plan
 from ...questions.record import SPLITS, Record
-from ...scores.calibration import covered, ranks
-from ...scores.estimate import bootstrap
-from ...scores.metrics import crps_map, select
-from ...worlds import GaussianWorld, Posterior, write_truth
-from ...worlds.observe import observe
-from ...worlds.scenarios import Scenario
+from ...worlds import GaussianWorld, Posterior
 from ..cell import Cell, Place, Result
 from ..schemes import train_scheme
-from ..text import Table, with_error
-from ..trainer import alone, trained_on_questions
-from .exact import means, normal_crps, ratio
+from ..text import Table
+from ..trainer import trained_on_questions
+from .exact import asked_tables, compare, measured, normal_crps
 
 AHEAD, FILLED, STRIDE = tuple(range(1, 9)), -2, 2
 LEADS = (FILLED, 0, *AHEAD)
@@ -49,13 +44,13 @@ ASKED: dict[str, int | tuple[int, ...]] = {
     "mean of 8 steps": AHEAD,
 }
 SPARSE = 4  # of so many rows and columns the model of sets is asked for one: its laws cost by the cell
-SCORES = {"crps": "CRPS", "spread": "spread", "coverage": "90 % covers"}
 
 
 @dataclass(frozen=True)
 class WindowCell(Cell):
     HOME = "gaussian"
     JUDGED = ("members",)
+    WORDS = ("scheme", "window")
 
     scheme: str  # solid, solid-set or exact
     window: int
@@ -63,10 +58,6 @@ class WindowCell(Cell):
     trajectories: int
     scenes: int
     members: int
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.scheme, f"window{self.window}")
 
     @property
     def sheet(self) -> str:
@@ -113,13 +104,9 @@ class Judge:
     def of(cls, home: Path, cell: WindowCell) -> Judge:
         """Simulated and measured once, whoever comes first."""
         world = GaussianWorld(seed=cell.seed)
-        path = home / f"pairs-window{cell.window}-{cell.scenes}.zarr"
-        with alone(home / "data.lock"):
-            truth = write_truth(world, home / "truth.zarr", cell.trajectories)
-            if not path.exists():
-                sensors, share = Scenario("random", 0.1, "instance"), cell.scenes / cell.trajectories
-                observe(truth, path, sensors, leads=LEADS, validation=VALIDATION, test=share, window=cell.window)
-        store = open_pairs(path)
+        options = {"leads": LEADS, "validation": VALIDATION, "test": cell.scenes / cell.trajectories}
+        name = f"pairs-window{cell.window}-{cell.scenes}.zarr"
+        truth, store = measured(world, home, cell.trajectories, name, window=cell.window, **options)
         test, columns = store.split("test"), store.columns
         first, last = STRIDE * (cell.window - 1), len(truth.times) - 1 - STRIDE * AHEAD[-1]
         frame = columns["frame_source"][test]
@@ -161,15 +148,7 @@ class Judge:
         mean, std = (np.stack([getattr(p, part) for p in exact])[some] for part in ("mean", "std"))
         truth, free = truth[some], free[some]
         best = normal_crps(truth - mean, np.where(free, std, 1.0))
-        crps = crps_map(members, truth.astype(members.dtype))
-        inside = np.full(truth.shape, np.nan)
-        inside[free] = covered(*ranks(select(members, truth, free)), len(members), 0.9)
-        spread = np.sqrt(members.var(axis=0, ddof=1, dtype=np.float64))
-        return {
-            "crps": ratio(means(crps, free), means(best, free)),
-            "spread": ratio(means(spread, free), means(std, free)),
-            "coverage": bootstrap(means(inside, free))._asdict(),
-        }
+        return compare(members, truth, free, best, std)
 
 
 def record_of_sources(store: PairStore) -> tuple[Record, dict[tuple[int, int], int]]:
@@ -205,11 +184,4 @@ def set_members(judge: Judge, run: Path, cell: WindowCell, progress: Progress | 
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
-    rows = [
-        (f"{result['cell']['scheme']}, {name}", *(with_error(part[score]) for score in SCORES))
-        for name in ASKED
-        for result in results
-        if (part := result["asked"].get(name))
-    ]
-    window = results[0]["cell"]["window"]
-    return [((f"window of {window}", *SCORES.values()), rows)]
+    return asked_tables(f"window of {results[0]['cell']['window']}", ASKED, results)

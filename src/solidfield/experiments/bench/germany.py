@@ -43,13 +43,10 @@ PUBLISHED = (  # gstat with 50 neighbours: RMSE, MAE; V: read in the authors' re
 class GermanyCell(Cell):
     HOME = "germany"
     JUDGED = ()
+    WORDS = ("fold", "minutes", "seed")
 
     fold: int  # from 1
     minutes: float  # CPU time of one thread
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (f"fold{self.fold}", f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         data = read_germany(place.files("germany"))

@@ -59,6 +59,7 @@ PUBLISHED = (  # mean RMSE with static and mobile sensors, with static ones alon
 class KolkataDayCell(Cell):
     HOME = "kolkata-day"
     JUDGED = ("every",)
+    WORDS = ("kind", "minutes", "seed")
 
     kind: str  # of KINDS
     minutes: float  # CPU time of one thread
@@ -66,12 +67,7 @@ class KolkataDayCell(Cell):
 
     @property
     def words(self) -> tuple[str, ...]:
-        return (
-            self.kind,
-            f"{self.minutes:g}min",
-            f"seed{self.seed}",
-            *((f"every{self.every}",) if self.every > 1 else ()),
-        )
+        return (*super().words, *((f"every{self.every}",) if self.every > 1 else ()))
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         rows = Rows.of(read_kolkata(place.files("kolkata"), KINDS[self.kind]))

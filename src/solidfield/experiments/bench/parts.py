@@ -79,14 +79,11 @@ class WarpedPart(WarpedCell):
 class SetPart(Cell):
     HOME = "parts"
     JUDGED = ()
+    WORDS = ("contest", "change", "minutes", "seed")
 
     contest: str
     change: str  # of CHANGES
     minutes: float  # CPU time of one thread
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.contest, self.change, f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         contest, change = CONTESTS[self.contest](place.files(self.contest)), CHANGES[self.change]

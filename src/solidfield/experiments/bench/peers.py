@@ -45,14 +45,11 @@ MINUTES = {"kolkata": 3.0, "era5": 2.0, "germany": 1.0}  # of CPU time, a traini
 class PeersCell(Cell):
     HOME = "peers"
     JUDGED = ()
+    WORDS = ("contest", "model", "minutes", "seed")
 
     contest: str
     model: str  # "solid", or a peer
     minutes: float  # CPU time of training
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.contest, self.model, f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         contest, folder = CONTESTS[self.contest](place.files(self.contest)), place.work / f"{self.model}-{self.run}"

@@ -37,6 +37,7 @@ class RealCell(Cell):
     JUDGED = ("members", "scenes", "steps", "models")
     UNITS: ClassVar[str] = "ug/m3"
     CREDIT: ClassVar[str] = ""
+    WORDS = ("part", "minutes", "seed")
 
     part: str
     models: tuple[str, ...]
@@ -50,10 +51,6 @@ class RealCell(Cell):
             raise SolidError("no model is left to judge; name one or more with --models")
         for name in self.models:
             scheme(name)  # an unknown name is an error before anything is trained
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.part, f"{self.minutes:g}min", f"seed{self.seed}")
 
     @property
     def region(self) -> str:

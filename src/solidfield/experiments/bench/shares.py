@@ -36,13 +36,10 @@ JUDGES, AT_ONCE = 8000, 500  # questions of a kind
 class SharesCell(Cell):
     HOME = "shares"
     JUDGED = ()
+    WORDS = ("part", "minutes", "seed")
 
     part: str  # "all", or the one kind that is learned
     minutes: float  # CPU time of one thread
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.part, f"{self.minutes:g}min", f"seed{self.seed}")
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         data = read_aqi36(place.data)

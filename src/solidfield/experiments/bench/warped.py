@@ -17,19 +17,14 @@ import numpy as np
 from ...engine import Progress
 from ...keys import evenly, numpy_generator
 from ...pairs.scaling import Scaling
-from ...pairs.store import PairStore, open_pairs
+from ...pairs.store import PairStore
 from ...report.ensembles import closed_forms, draw_maps
-from ...scores.calibration import covered, ranks
-from ...scores.estimate import bootstrap
-from ...scores.metrics import block_means, crps_map, select
-from ...worlds import WarpedPosterior, WarpedWorld, write_truth
-from ...worlds.observe import observe
-from ...worlds.scenarios import Scenario
+from ...scores.metrics import block_means, crps_map
+from ...worlds import WarpedPosterior, WarpedWorld
 from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, is_closed, members_of, scheme, train_scheme
 from ..text import Table, number, with_error
-from ..trainer import alone
-from .exact import means, ratio
+from .exact import compare, measured, ratio
 
 BLOCK, MANY = 4, 400  # side of a block in cells; exact members that tell the best CRPS of a block
 LEADS, STRIDE = (0, 1), 2  # frames of the world in a step
@@ -43,16 +38,13 @@ BARS = {"crps": (0.0, 1.02), "block_crps": (0.0, 1.03), "coverage": (0.88, 0.92)
 class WarpedCell(Cell):
     HOME = "warped"
     JUDGED = ("members",)
+    WORDS = ("scheme", "minutes")
 
     scheme: str  # `exact`, a closed form, or a scheme that is trained
     minutes: float | None  # CPU time of one thread; None: nothing is trained
     frames: int  # to train and validate on
     scenes: int
     members: int
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.scheme, *(() if self.minutes is None else (f"{self.minutes:g}min",)))
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         home = place.work / f"{self.frames}-frames-seed{self.seed}"
@@ -102,14 +94,10 @@ class Judge:
     @classmethod
     def of(cls, home: Path, cell: WarpedCell) -> Judge:
         """Simulated and measured once, whoever comes first."""
-        world, path = WarpedWorld(seed=cell.seed), home / f"pairs-{cell.scenes}.zarr"
+        world = WarpedWorld(seed=cell.seed)
         count = max(2, cell.frames * STRIDE // world.frames) + cell.scenes
-        with alone(home / "data.lock"):
-            truth = write_truth(world, home / "truth.zarr", count)
-            if not path.exists():
-                sensors = Scenario("random", 2 * READ, "instance")
-                observe(truth, path, sensors, leads=LEADS, validation=0.05, test=cell.scenes / count)
-        store = open_pairs(path)
+        options = {"leads": LEADS, "validation": 0.05, "test": cell.scenes / count}
+        truth, store = measured(world, home, count, f"pairs-{cell.scenes}.zarr", 2 * READ, **options)
         test, columns = store.split("test"), store.columns
         chosen = {lead: evenly(test[columns["lead"][test] == lead], cell.scenes) for lead in LEADS}
         fields = {
@@ -134,19 +122,12 @@ class Judge:
     def compare(self, lead: int, members: np.ndarray) -> dict[str, Any]:  # (K, N, H, W)
         truth, free = self.truth[lead], np.isnan(self.given(lead)) | (lead > 0)
         best = np.stack([law.crps(field.reshape(1, -1)) for law, field in zip(self.exact(lead), truth, strict=True)])
-        crps = crps_map(members, truth.astype(members.dtype))
-        inside = np.full(truth.shape, np.nan)
-        inside[free] = covered(*ranks(select(members, truth, free)), len(members), 0.9)
         many = self.exact_members(lead, MANY, numpy_generator(1, "blocks of the exact posterior", lead))
-        spread, least = (np.sqrt(drawn.var(axis=0, ddof=1, dtype=np.float64)) for drawn in (members, many))
+        least = np.sqrt(many.var(axis=0, ddof=1, dtype=np.float64))
         blocks = block_means(truth, BLOCK)
         of_blocks = [crps_map(block_means(drawn, BLOCK), blocks.astype(drawn.dtype)) for drawn in (members, many)]
-        return {
-            "crps": ratio(means(crps, free), means(best.reshape(truth.shape), free)),
-            "block_crps": ratio(*(each.mean((1, 2)) for each in of_blocks)),
-            "spread": ratio(means(spread, free), means(least, free)),
-            "coverage": bootstrap(means(inside, free))._asdict(),
-        }
+        found = compare(members, truth, free, best.reshape(truth.shape), least)
+        return found | {"block_crps": ratio(*(each.mean((1, 2)) for each in of_blocks))}
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
