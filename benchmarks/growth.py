@@ -27,8 +27,8 @@ from solidfield.grid import Grid
 from solidfield.keys import numpy_generator, torch_generator
 from solidfield.models import build
 from solidfield.noise import MemberNoise
-from solidfield.pairs.store import PairStore, write_pairs
-from solidfield.pairs.writing import Example
+from solidfield.pairs.store import PairStore
+from solidfield.pairs.writing import Example, write_pairs
 from solidfield.prediction.predict import predict_examples
 from solidfield.run import load
 from solidfield.training.loop import train

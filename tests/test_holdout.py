@@ -7,8 +7,7 @@ import xarray as xr
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
 from solidfield.pairs.holdout import Holdout, hold_list, hold_mask
-from solidfield.pairs.store import write_pairs
-from solidfield.pairs.writing import Example
+from solidfield.pairs.writing import Example, write_pairs
 
 TIMES = np.datetime64("2022-12-25", "ns") + np.arange(24 * 40) * np.timedelta64(3600, "s")
 READ = np.random.default_rng(0).random((12, 15)) < 0.6

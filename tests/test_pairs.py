@@ -14,8 +14,8 @@ import zarr
 from solidfield.config import ScenarioConfig
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
-from solidfield.pairs.store import open_pairs, write_pairs
-from solidfield.pairs.writing import SPLITS, Example
+from solidfield.pairs.store import SPLITS, open_pairs
+from solidfield.pairs.writing import Example, write_pairs
 from solidfield.worlds.observe import observe
 from solidfield.worlds.scenarios import Scenario, as_dict, scenario_masks
 

@@ -8,8 +8,8 @@ from solidfield.errors import SolidError
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.grid import Grid
 from solidfield.pairs.scaling import Scaling
-from solidfield.pairs.store import PairStore, write_pairs
-from solidfield.pairs.writing import Example
+from solidfield.pairs.store import PairStore
+from solidfield.pairs.writing import Example, write_pairs
 
 GRID = Grid((4, 5))
 MEANS, STDS = np.array([100.0, -3.0]), np.array([4.0, 0.5])

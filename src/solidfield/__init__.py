@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .pairs.scaling import Scaling as Scaling
     from .pairs.store import PairStore as PairStore
     from .pairs.store import open_pairs as open_pairs
-    from .pairs.store import write_pairs as write_pairs
+    from .pairs.writing import write_pairs as write_pairs
     from .prediction.ask import area_mean as area_mean
     from .prediction.ask import at as at
     from .prediction.ask import exceedance as exceedance
@@ -75,7 +75,8 @@ _HOMES = {  # public names by the module that holds them
     "pairs.frames": ["frame_pairs"],
     "pairs.holdout": ["Holdout"],
     "pairs.scaling": ["Scaling"],
-    "pairs.store": ["PairStore", "open_pairs", "write_pairs"],
+    "pairs.store": ["PairStore", "open_pairs"],
+    "pairs.writing": ["write_pairs"],
     "prediction.ask": ["area_mean", "at", "exceedance"],
     "prediction.over_time": ["over_time"],
     "prediction.ensemble": ["draw", "rollout"],

@@ -147,8 +147,8 @@ def predict(
             else:
                 maps = opened.forecast(frames, at=times or "last", steps=config.steps, rollout=rollout, **drawing)
     levels = sorted(set(above or ()))  # they become an axis, whose values grow
-    for how, length in (("mean", mean_over), ("max", max_over)):
-        maps = over_time(maps, how, length) if length else maps
+    for kind, length in (("mean", mean_over), ("max", max_over)):
+        maps = over_time(maps, kind, length) if length else maps
     found = answers(maps, places, list(area or ()), levels, lasting)
     if lasting:
         for level in levels:

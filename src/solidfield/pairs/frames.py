@@ -32,8 +32,8 @@ from .channels import Channels
 from .covariates import Covariates, Past, Recipe, fit_recipe
 from .holdout import RANK, Holdout
 from .scaling import Scaling, check_transform, transformed
-from .store import PairStore, write_pairs
-from .writing import Example
+from .store import PairStore
+from .writing import Example, write_pairs
 
 PARTS = ("_count", "_spread", "_std", "_error")  # what a gridded variable may carry beside itself
 

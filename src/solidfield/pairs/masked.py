@@ -21,8 +21,8 @@ from .covariates import Covariates, Past, Recipe, fit_recipe
 from .frames import Frames, paired, pairings
 from .holdout import RANK, Holdout
 from .scaling import Scaling, transformed
-from .store import PairStore, write_pairs
-from .writing import Example
+from .store import PairStore
+from .writing import Example, write_pairs
 
 
 def masked_pairs(

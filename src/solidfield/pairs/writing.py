@@ -1,29 +1,21 @@
-"""How examples become the arrays of a pair store: ragged lists that grow as examples come, at constant memory."""
+"""Examples written as a pair store (`store.py`): ragged lists that grow as examples come, at constant memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
 
 from ..errors import SolidError
-from .ragged import Growing
+from ..grid import Grid
+from .channels import Channels
+from .ragged import Growing, appearing, label
+from .store import COLUMNS, KIND, SIDES, SPLITS, VERSION, PairStore
 from .windows import SOURCE_LIST
-
-SPLITS = ("train", "validation", "test", "between")  # the column `split` holds positions in this list
-SIDES = ("source", "target")
-COLUMNS = {
-    "trajectory": "<i4",
-    "frame_source": "<i4",
-    "frame_target": "<i4",
-    "time_source": "<f8",
-    "time_target": "<f8",
-    "lead": "<i4",
-    "split": "|i1",
-}
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,117 @@ class Example:
     dense: np.ndarray | None = None  # (C, H, W), simulated truth at the target time, in leaking stores only
 
 
-def write_arrays(
+def write_pairs(
+    path: str | Path,
+    grid: Grid,
+    variables: Sequence[str],
+    examples: Iterable[Example],
+    units: Sequence[str] | None = None,  # (C,)
+    step: float = 0.0,  # time between source and target at lead 1
+    shifts: tuple[int, int] = (0, 0),
+    obs_std: float = 0.0,
+    scenario: dict[str, Any] | None = None,
+    world: dict[str, Any] | None = None,
+    leaks: bool = False,
+    transforms: Sequence[str] | None = None,  # (C,) "none" or "log", for the scaling; None: none
+    offsets: Sequence[float] | None = None,  # (C,) of the logarithms
+    epoch: str | None = None,  # the zero of times that are instants; None: a simulation's own clock
+    clock: Mapping[str, Any] | None = None,  # how readings fell into frames, for new ones
+    held: Mapping[str, np.ndarray] | None = None,  # of HELD
+    channels: Channels | None = None,
+    window: int = 1,
+    stride: int = 1,  # frames in a step
+) -> PairStore:
+    """Write examples at constant memory as they come; the store appears under its name only when complete.
+
+    An example without any reading on one of its sides is dropped and counted. Most users call `frame_pairs` (readings)
+    or `observe` (simulated truth), which call this.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where; a pair store that is there is replaced, anything else refused.
+    grid : Grid
+        The cells.
+    variables : sequence of str
+        (C,) names.
+    examples : iterable of Example
+        Sources and targets as lists of readings.
+    units : sequence of str, optional
+        (C,) of the variables.
+    step : float
+        Time between source and target at lead 1: seconds, or a simulation's own.
+    shifts : tuple of int
+        Cells along (y, x) after which the world repeats itself; 0: it does not.
+    obs_std : float
+        Standard deviation of an error of reading, physical units.
+    scenario, world : dict, optional
+        How it was measured and simulated, kept as they are.
+    leaks : bool
+        Examples hold dense truth, for a model run as oracle.
+    transforms, offsets : sequence, optional
+        (C,) "none" or "log", and the offsets of the logarithms, for the scaling.
+    epoch : str, optional
+        The zero of times that are instants. Default: a simulation's own clock.
+    clock : dict, optional
+        How readings fell into frames, for new ones.
+    held : dict of arrays, optional
+        (H, W) bool: `held_sensors`, `held_blocks`, `calibration_cells`.
+    channels : Channels, optional
+        What is known at every cell.
+    window : int
+        Frames that an example knows: its source, and the sources of its trajectory before it, `stride` frames apart.
+    stride : int
+        Frames in a step.
+
+    Returns
+    -------
+    PairStore
+
+    Raises
+    ------
+    SolidError
+        If no example has both sides, or a reading is not finite, off the grid or given twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> one = Example(np.array([0]), np.array([1.5]), np.array([3]), np.array([2.5]), 1, "train", 0.0, 1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_pairs(f"{folder}/pairs", Grid((2, 2)), ["u"], [one]).batch([0]).target.values[0, 0]
+    tensor([[0.0000, 0.0000],
+            [0.0000, 2.5000]])
+    """
+    path = Path(path)
+    with appearing(path, KIND) as group:
+        masks = {name: mask for name, mask in {"domain": grid.domain, **(held or {})}.items() if mask is not None}
+        counts, checksums = _write_arrays(group, (len(variables), *grid.shape), masks, examples, leaks, window > 1)
+        if channels is not None:
+            checksums |= channels.write(group)
+        attributes = {
+            "grid": grid.as_dict(),
+            "variables": list(variables),
+            "units": list(units) if units is not None else [""] * len(variables),
+            "shifts": list(shifts),
+            "step": step,
+            "obs_std": obs_std,
+            "scenario": scenario or {},
+            "world": world or {},
+            "leaks": leaks,
+        }
+        if transforms is not None:
+            attributes |= {"transforms": list(transforms), "offsets": list(offsets or [0.0] * len(variables))}
+        if epoch is not None:
+            attributes |= {"epoch": epoch, "clock": dict(clock or {})}
+        if channels is not None:
+            attributes |= {"recipe": channels.recipe, "covariates": list(channels.counts)}
+        if window > 1:
+            attributes |= {"window": window, "stride": stride}
+        label(group, KIND, VERSION, attributes | counts | {"checksums": checksums})
+    return PairStore(path)
+
+
+def _write_arrays(
     group: zarr.Group,
     shape: tuple[int, int, int],  # (C, H, W)
     masks: Mapping[str, np.ndarray],  # domain and held cells: (H, W) bool

@@ -23,8 +23,8 @@ from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
-from ..pairs.store import PairStore, write_pairs
-from ..pairs.writing import Example
+from ..pairs.store import PairStore
+from ..pairs.writing import Example, write_pairs
 from .scenarios import ScenarioLike, as_dict, scenario_masks
 
 READ_BYTES = 2**26  # truth held in memory at a time

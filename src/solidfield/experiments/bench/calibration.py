@@ -97,7 +97,7 @@ class Scenes:
         """Simulated and measured once, whoever comes first."""
         kind, amount = WORLDS[cell.world]
         world, count = kind(seed=cell.seed), cell.trajectories + cell.scenes
-        options = {"leads": LEADS, "validation": 0.05, "test": cell.scenes / count, "window": WINDOW}
+        options: dict[str, Any] = {"leads": LEADS, "validation": 0.05, "test": cell.scenes / count, "window": WINDOW}
         truth, store = measured(world, home, count, f"pairs-{cell.scenes}.zarr", amount, **options)
         columns, test = store.columns, store.split("test")
         first, last = STRIDE * (WINDOW - 1), world.frames - 1 - STRIDE * AHEAD[-1]

@@ -104,7 +104,7 @@ class Judge:
     def of(cls, home: Path, cell: WindowCell) -> Judge:
         """Simulated and measured once, whoever comes first."""
         world = GaussianWorld(seed=cell.seed)
-        options = {"leads": LEADS, "validation": VALIDATION, "test": cell.scenes / cell.trajectories}
+        options: dict[str, Any] = {"leads": LEADS, "validation": VALIDATION, "test": cell.scenes / cell.trajectories}
         name = f"pairs-window{cell.window}-{cell.scenes}.zarr"
         truth, store = measured(world, home, cell.trajectories, name, window=cell.window, **options)
         test, columns = store.split("test"), store.columns

@@ -37,7 +37,7 @@ class RealCell(Cell):
     JUDGED = ("members", "scenes", "steps", "models")
     UNITS: ClassVar[str] = "ug/m3"
     CREDIT: ClassVar[str] = ""
-    WORDS = ("part", "minutes", "seed")
+    WORDS: ClassVar[tuple[str, ...]] = ("part", "minutes", "seed")
 
     part: str
     models: tuple[str, ...]

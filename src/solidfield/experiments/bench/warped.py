@@ -96,7 +96,7 @@ class Judge:
         """Simulated and measured once, whoever comes first."""
         world = WarpedWorld(seed=cell.seed)
         count = max(2, cell.frames * STRIDE // world.frames) + cell.scenes
-        options = {"leads": LEADS, "validation": 0.05, "test": cell.scenes / count}
+        options: dict[str, Any] = {"leads": LEADS, "validation": 0.05, "test": cell.scenes / count}
         truth, store = measured(world, home, count, f"pairs-{cell.scenes}.zarr", 2 * READ, **options)
         test, columns = store.split("test"), store.columns
         chosen = {lead: evenly(test[columns["lead"][test] == lead], cell.scenes) for lead in LEADS}
