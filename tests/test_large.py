@@ -24,9 +24,8 @@ from solidfield.prediction.predict import predict_examples
 from solidfield.run import load
 from solidfield.theory import copula as copulas
 from solidfield.theory import nearby as near
-from solidfield.training.batches import rows_of_step
 from solidfield.training.loop import train
-from solidfield.training.task import PairTask
+from solidfield.training.task import PairTask, rows_of_step
 from solidfield.worlds.scenarios import Scenario
 from tiny import TinyTruth, tiny_config, tiny_store
 

@@ -7,7 +7,7 @@ import torch
 from solidfield.models.neighbours import nearest_readings
 from solidfield.models.solid_set import AROUND, SolidSet
 from solidfield.prediction.answer import Scene, answer
-from solidfield.quality.offsets import shrunk_offsets
+from solidfield.quality.suspects import shrunk_offsets
 from solidfield.questions.asking import Hiding, ask
 from solidfield.theory.spacetime import SpaceTime, krige
 from test_answer import gaussian_model

@@ -18,7 +18,7 @@ from solidfield.keys import torch_generator
 from solidfield.models import stylegan3
 from solidfield.models.adversarial import Adversarial
 from solidfield.models.ddo import DDO
-from solidfield.models.field_denoising import FieldDenoising
+from solidfield.models.denoising import FieldDenoising
 from solidfield.models.infty_diff import InftyDiff
 from solidfield.models.inr_gan import FMM, INRGAN, enlarge, log_waves
 from solidfield.models.stylegan3 import StyleGAN3

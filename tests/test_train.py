@@ -22,13 +22,12 @@ from solidfield.errors import SolidError
 from solidfield.models import build
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
-from solidfield.training.batches import rows_of_step
 from solidfield.training.budget import LEAST, SKIP, Budget
 from solidfield.training.checkpoint import load_state
 from solidfield.training.loop import train
 from solidfield.training.optimise import learning_rate, update_average
 from solidfield.training.record import RunRecord
-from solidfield.training.task import PairTask
+from solidfield.training.task import PairTask, rows_of_step
 
 UNSCALED = Scaling((0.0,), (1.0,))
 

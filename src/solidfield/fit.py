@@ -175,7 +175,7 @@ def fit(
         "offset": offset,
     }
     plain = {"holdout": _plain(holdout), "covariates": _plain(covariates)}
-    asked = {"files": _files(readings), **reading, **pairing, **plain}
+    asked = {"files": _files(readings) if store is None else None, **reading, **pairing, **plain}
     made = store is not None
     if resume and barely_begun(out):
         tell(f"{out} was stopped before its first step; it begins anew", say)
@@ -322,12 +322,12 @@ def _config(
     return config
 
 
-def _files(readings: Readings | PairStore) -> dict[str, int | None] | None:
+def _files(readings: Any) -> dict[str, int | None] | None:
     """Names and sizes of the files of readings, by which a resumed run knows them again."""
     paths = readings if isinstance(readings, list | tuple) else [readings]
-    if not all(isinstance(path, str | Path) for path in paths) or _pairs(readings) is not None:
+    if not all(isinstance(path, str | Path) for path in paths):
         return None
-    files = [Path(path) for path in paths]  # type: ignore[arg-type]
+    files = [Path(path) for path in paths]
     return {path.name: path.stat().st_size if path.is_file() else None for path in files}
 
 

@@ -48,7 +48,7 @@ from ..nn.filters import Boundary, kaiser_lowpass, resample, resample_matrix
 from ..nn.layers import Axes, sinusoid
 from ..nn.spectral import SpectralConv2d, clamp_modes, random_field, spectral_norm
 from ..nn.style import padded_shape
-from .field_denoising import FieldDenoising
+from .denoising import FieldDenoising
 from .regression import input_channels, input_width
 
 GROUPS = 32  # of a norm, at most

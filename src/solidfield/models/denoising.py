@@ -14,6 +14,11 @@ x_0 = (x_tau - sigma eps) / alpha magnifies an error a hundredfold, the second f
 
 A model of the family says what its network answers (`denoise`) and, if the noise is not white, how white noise
 becomes it (`colour`); nothing else.
+
+`FieldDenoising` has coloured noise eps = G white, G a filter of `nn/spectral.py`: a field, smooth in space, and met in
+training at the observed targets alone. It asks for more care than white noise. Off M_o the target is unknown; filled
+with zeros, x_tau = sigma eps there, and a neighbour's noise, nearly one's own, could be read off it in training and not
+in sampling. So the network is told where x_tau is known: on M_o in training, everywhere when sampling.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from torch import Tensor
 from ..errors import SolidError
 from ..fields import OraclePair, Pair, Source
 from ..forecast import Forecaster, Spec
+from ..nn.spectral import FieldFilter, Gain
 from ..noise import Noise
 from ..theory.objective import denoising_loss, draw_tau, noised
 from ..theory.sample import clipped, sampler, temperature, tempered
@@ -125,3 +131,14 @@ class Denoising(Forecaster):
         walked = clipped(denoise, self.schedule, self.clip)
         started = tempered(coloured, self.temperature)
         return self.sampler(walked, self.schedule, started, source.values.shape[1:])
+
+
+class FieldDenoising(Denoising):
+    """Strict denoising with noise that is a filter of white noise."""
+
+    def __init__(self, spec: Spec, gain: Gain, schedule_name: str, sampler_name: str, steps: int, predict: str):
+        super().__init__(spec, schedule_name, sampler_name, steps, lam=0.0, oracle=False, temper=False, predict=predict)
+        self.filter = FieldFilter(spec.grid, gain)
+
+    def colour(self, white: Tensor) -> Tensor:  # (..., C, H, W) -> the same
+        return self.filter(white)

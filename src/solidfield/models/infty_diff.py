@@ -39,7 +39,7 @@ from ..nn.layers import Dropout, sinusoid
 from ..nn.points import Bridge, ChannelNorm, SparseBlock, depthwise, modulate
 from ..nn.spectral import mollifier
 from ..nn.style import padded_shape
-from .field_denoising import FieldDenoising
+from .denoising import FieldDenoising
 from .regression import input_channels, input_width
 
 HEAD = 32  # channels of an attention head

@@ -28,8 +28,7 @@ from ..prediction.ensemble import draw
 from ..readings.intake import Readings, read_frames
 from ..training.record import RunRecord
 from .leave_out import Laws, Panel, fit_covariance, hidden_laws
-from .offsets import shrunk_offsets
-from .suspects import BOUND, judge, verdict
+from .suspects import BOUND, judge, shrunk_offsets, verdict
 
 FRAMES = 400  # that are judged at most, spread evenly: a month of hours twice over, seconds of work
 WORK = 2e11  # multiplications of all inverses: bounds the frames where each holds many hundreds of readings

@@ -12,6 +12,16 @@ the quotient follows Student's t with the degrees of freedom of that scatter (Sa
 less or more than a model says: spreads are compared with the median sensor's. The tail is a binomial count.
 With three tests and S sensors, p = min(1, 3 S min_j p_j) bounds the chance that a family of sound sensors sees any
 p below the level by that level.
+
+Offsets of sensors, shrunk, say how far each reads above what the others imply, and how sure that is. The residuals r_st
+of sensor s, what it read less what the others imply, have the median m_s with a sampling error v_s, that of n_s
+readings shortened by how residuals persist. Offsets are taken for draws of N(0, t^2), where
+t^2 is what medians scatter by beyond their sampling errors. Given its readings, the offset of a sensor is Gaussian,
+
+    mean   m_s t^2 / (t^2 + v_s),        variance   t^2 v_s / (t^2 + v_s):
+
+a sensor that was read rarely is hardly told apart from a sound one. A place that differs from its surroundings for good
+reasons has such an offset, too: what it is must be known from elsewhere.
 """
 
 from __future__ import annotations
@@ -117,3 +127,19 @@ def verdict(bias: float, spread: float, outside: float, log_p: np.ndarray, suspe
     if which == 1:
         return f"varies only {spread:.2f} times as much as the others imply: stuck or smoothed?"
     return f"erratic: {100 * outside:.0f} % of its readings lie outside the 99 % interval of the others"
+
+
+USUAL = 10  # readings
+
+
+def shrunk_offsets(residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (F, S), NaN = not read -> two of (S,)
+    """Offsets of sensors and their standard deviations, in the units of the residuals."""
+    median = np.nanmedian(residual, 0)
+    variance = (SCALE * np.nanmedian(np.abs(residual - median), 0)) ** 2
+    count = np.maximum(np.isfinite(residual).sum(0) / persistence(residual - median), 1.0)
+    # Few readings say little of their own spread: the usual one counts like so many more.
+    variance = (count * variance + USUAL * np.median(variance)) / (count + USUAL)
+    sampling = MEDIAN_ERROR**2 * variance / count
+    between = max(0.0, (SCALE * float(np.median(np.abs(median)))) ** 2 - float(np.median(sampling)))
+    share = between / np.maximum(between + sampling, 1e-300)
+    return share * median, np.sqrt(share * sampling)

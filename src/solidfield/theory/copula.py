@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -40,9 +40,25 @@ from ..fields import Source
 from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
-from .descent import descend
 from .gaussian import Given, between, unrolled
 from .nearby import BOX, CROP, cut, nearby
+
+
+def descend(module: nn.Module, loss: Callable[[int], Tensor], steps: int, rate: float) -> list[float]:
+    """Lower the loss of every step, such as that of a random part of the data; returns what it was."""
+    optimiser = torch.optim.Adam(module.parameters(), rate)
+    history = []
+    for step in range(steps):
+        optimiser.param_groups[0]["lr"] = rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+        found = loss(step)
+        optimiser.zero_grad()
+        found.backward()
+        steepness = nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        if bool(steepness.isfinite()):  # a matrix that can hardly be factored teaches nothing
+            optimiser.step()
+        history.append(found.item())
+    return history
+
 
 SCALES = (0.0, 0.5, 0.8, 1.2, 1.8, 2.7, 4.0, 6.0, 9.0)  # in cells; 0 is white
 SUBSET = 64

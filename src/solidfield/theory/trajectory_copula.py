@@ -22,7 +22,7 @@ from ..fields import Source
 from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
-from .descent import descend
+from .copula import descend
 from .gaussian import Given, root_of
 from .spacetime import CovarianceTable, SpaceTime
 

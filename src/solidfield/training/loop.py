@@ -1,6 +1,6 @@
 """Training: one visible loop, for one process or many, that a kill cannot harm.
 
-A step takes a batch (`batches.py`), one optimiser step for each objective of the model in turn, and moves the
+A step takes a batch (`task.py`), one optimiser step for each objective of the model in turn, and moves the
 averaged weights (`optimise.py`), which are what is validated, saved and used. Of all validations the best
 one's weights are kept.
 

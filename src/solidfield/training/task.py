@@ -1,6 +1,15 @@
 """What the loop needs of the data: a batch for every step, held-out examples to judge by, and what a run must know.
 
 A `Task` hides whether examples are pairs or questions; the loop, its checkpoints and its budget know neither.
+
+Which examples a step sees is a pure function of (seed, step, rank). Epochs follow each other without a gap: position p
+of that endless sequence is entry p mod E of the permutation of epoch p div E, so each example comes once an epoch
+whatever the batch size, and step n takes positions [n B, (n + 1) B). Rank r of R processes takes the r-th of R equal
+shares.
+
+Validation is the fair CRPS of the averaged weights at the observed targets of held-out examples. Examples and members
+are the same at every validation of a run, so that a difference between two of them is the weights' and not the draw's.
+Values are standardised: variables of different units can share the score.
 """
 
 from __future__ import annotations
@@ -8,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol, Self
 
@@ -19,15 +29,77 @@ from ..config import TrainConfig
 from ..errors import SolidError
 from ..fields import OraclePair, Pair
 from ..forecast import Forecaster
-from ..keys import evenly, torch_generator
+from ..keys import evenly, key, numpy_generator, torch_generator
+from ..noise import MemberNoise
 from ..pairs.covariates import Recipe
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
+from ..scores.metrics import crps
 from .augment import hide, roll
-from .batches import rows_of_step
 from .crops import centred, corners, crop_shape, large_parts, standard_crops, wide
 from .record import CELLS
-from .validation import total_crps, validation_examples
+
+
+@lru_cache(maxsize=4)  # a batch meets two epochs at most, unless it is larger than one
+def epoch_order(count: int, epoch: int, seed: int) -> np.ndarray:  # (count,)
+    return numpy_generator(seed, "epoch", epoch).permutation(count)
+
+
+def rows_of_step(
+    count: int,  # E, examples in an epoch
+    batch: int,  # B, over all processes
+    step: int,
+    seed: int,
+    rank: int = 0,
+    processes: int = 1,
+) -> np.ndarray:  # (B / R,) positions in the list of training examples
+    """
+    >>> sorted(np.concatenate([rows_of_step(6, 2, step, seed=0) for step in range(3)]).tolist())
+    [0, 1, 2, 3, 4, 5]
+    """
+    share = batch // processes
+    first = step * batch + rank * share
+    epochs, entries = np.divmod(np.arange(first, first + share), count)
+    parts = [epoch_order(count, int(epoch), seed)[entries[epochs == epoch]] for epoch in np.unique(epochs)]
+    return np.concatenate(parts)
+
+
+def validation_examples(store: PairStore, config: TrainConfig) -> np.ndarray | None:  # (V,) indices
+    """At most `validation_examples` of the validation split; None where the store has none."""
+    if store.attributes["splits"]["validation"] == 0:
+        return None
+    held_out = store.split("validation")
+    order = numpy_generator(config.seed, "validation").permutation(len(held_out))
+    return np.sort(held_out[order[: config.validation_examples]])
+
+
+@torch.no_grad()
+def total_crps(
+    model: Forecaster,
+    store: PairStore,
+    scaling: Scaling,
+    examples: np.ndarray,  # (V,)
+    config: TrainConfig,
+    device: torch.device | str = "cpu",
+) -> float:
+    """The sum over examples of their mean CRPS, so that the shares of several processes can be added."""
+    members = config.validation_members if model.stochastic else 1
+    at_once = max(1, config.batch // members)  # as many fields in memory as a training batch has
+    seed = key(config.seed, "validation")
+    total = 0.0
+    for start in range(0, len(examples), at_once):
+        chosen = examples[start : start + at_once]
+        pair = standard_crops(store, scaling, chosen) if model.crops else scaling.standardise(store.batch(chosen))
+        pair = pair.to(device)
+        noise = MemberNoise(seed, chosen.tolist(), range(members), device)
+        ensemble = model.sample_few(pair.source, members, noise)
+        if not torch.isfinite(ensemble).all():
+            raise SolidError(
+                "the model draws values that are not finite at validation; train again with a lower train.lr"
+            )
+        total += float(crps(ensemble.float(), pair.target.values, pair.target.mask)) * len(chosen)
+    return total
+
 
 PREPARE_EXAMPLES = 2000  # training examples for `Forecaster.prepare`: a covariance settles long before
 CONCLUDE_EXAMPLES = 400  # held-out examples for `Forecaster.conclude`: about 10,000 pairs of targets a lag
