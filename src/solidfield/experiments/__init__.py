@@ -12,9 +12,11 @@
     datasets/     public data sets in their layout on disk
 
 To add an experiment, write one file in `bench/` with
-- a frozen `Cell`: its fields are all that decides a result; `measure(place, progress)` returns it as plain values,
+- a frozen `Cell`: its fields are all that decides a result, `WORDS` names those that its key shows, and
+  `measure(place, progress)` returns the result as plain values,
 - a function that returns cells, whose parameters `Annotated[type, "help"] = default` become options of the verb,
-- a function from stored results to tables (on real data: take `RealCell`, `tables` and `verdicts` as Kolkata does),
+- a function from stored results to tables (on real data: take `RealCell`, `tables` and `verdicts` as Kolkata does; on
+  worlds with a closed form: `measured` and `compare` of `bench/exact.py`),
 and list its `EXPERIMENT` in `registry.py`. `solid bench NAME` then runs, resumes, lists and stores it, and a page
 shows it between `<!-- part NAME -->` and `<!-- end -->`.
 """
