@@ -1,34 +1,39 @@
 """One image with gaps: learned from itself, filled, and judged by parts of itself that were hidden.
 
-There is one frame and no other to learn from, so examples are made: the shape of the gaps is laid over other places of
-the image, and what was read there is hidden. Given the readings that are left, a cell has the law
+There is one frame and no other to learn from, so examples are made. A cell has the law
 
-    x(p) = m(p) + s(p) r(p)^g T(z(p)),       z = (g(p) - w_p' g(near)) / sd(p)
+    x(p) = f(p)' b + m(p) + s(p) r(p)^g T(z(p)),       z = (e(p) - w_p' e(near)) / s(p)
 
-with kriging of the readings near it, m and s under
+where f holds a plane and how much of the surroundings is gap, and m and s are kriging of what b leaves, by the readings
+near p, under
 
-    C(d) = W(|d| / R) sum_j a_j M(|e^{B_j} d| / l_j) + nugget,      M(u) = (1 + sqrt(3) u) e^{-sqrt(3) u},
+    C(d) = W(|d| / R) (a_1 exp(-|e^{B_1} d| / l_1) + a_2 M(|e^{B_2} d| / l_2)) + nugget,
 
-where the lengths l_j go from neighbouring cells to half the image, so that no scale is left out, and B_j = [[b, c],
-[c, -b]] stretches one direction and shrinks the other: streaks go on into a gap. W(u) = (1 - u)^4 (4 u + 1) is 0 beyond
-the image's diagonal R (Wendland 1995), so that fields can be drawn exactly on a torus. r(p) is how rough the image is
-around p, and T leads from N(0, 1) to a Student law, since errors have longer tails. All of it (a_j, B_j, nugget, g, the
-law) is fitted to half of the hidden cells, and the other half says how honest it is; what is hidden has no part in the
-roughness around it. Near are the nearest readings, and the nearest on three coarser lattices, so that a wide gap is
-seen from all sides (Vecchia 1988; Katzfuss and Guinness 2021). Members have z of one field each, by Matheron's rule,
-so that means of areas have honest laws, too.
+M(u) = (1 + sqrt(3) u) e^{-sqrt(3) u}: a rough term for what is far, which does not run on beyond what was read, and a
+smooth one for details. B = [[b, c], [c, -b]] stretches one direction and shrinks the other: streaks go on into a gap.
+W(u) = (1 - u)^4 (4 u + 1) is 0 beyond the image's diagonal R (Wendland 1995), so that fields can be drawn exactly on a
+torus. Gaps are no accident: clouds stand over some ground more than over other, and readings beside a gap tell how what
+it hides differs from what is seen far from any. Covariance and b maximise the likelihood of readings given sparser ones
+(Vecchia 1988), from a few hundred in the whole image to nearly all, so that every scale has its say.
+
+r(p) is how rough the image is around p, and T leads from N(0, 1) to a Student law, since errors have longer tails. Both
+are fitted where the gaps, mirrored and moved, are laid over other places of the image, to cells as far from readings as
+those of the real gaps are; half of these places are left out of it and say how honest it is. What is hidden has no part
+in the roughness around it. Near are the nearest readings, and the nearest on three coarser lattices, so that a wide gap
+is seen from all sides (Katzfuss and Guinness 2021). Members have e and b of one draw each, by Matheron's rule, so that
+means of areas have honest laws, too.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from scipy.fft import next_fast_len
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import distance_transform_edt, gaussian_filter
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 from scipy.stats import norm
@@ -39,9 +44,11 @@ from ..errors import SolidError
 from ..keys import numpy_generator
 
 NEAR = ((1, 16), (3, 16), (9, 16), (27, 16))  # step of a lattice in cells, and readings of it that a cell hears
-PLACES, HIDDEN = 24, 500  # where the gaps are laid, and cells hidden by each that are used
-SCALES = (1 / 512, 1 / 128, 1 / 32, 1 / 8, 1 / 2)  # lengths of the covariance, as parts of the image's diagonal
-STEPS, SAMPLE, RATE = 150, 600, 0.15  # of the descent to the covariance: steps, cells of each, size of the first
+LEVELS, READ = 24, 250  # shares of the readings that are kept, and readings predicted from each
+LENGTHS = (1 / 8, 1 / 256)  # where the fit of the two lengths begins, as parts of the image's diagonal
+STEPS, SAMPLE, RATE = 120, 250, 0.1  # of the descent to the covariance: steps, readings of each, size of the first
+BLURS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # cells over which a gap is felt; the readings choose
+PLACES, HIDDEN, TRIES = 24, 500, 6  # where the gaps are laid, cells hidden by each that are used, moves tried for each
 ROUGH = 12.0  # cells over which roughness is smoothed
 AT_ONCE = 2048  # cells whose matrices are in memory together
 LEAST = 500  # readings of an image from which anything can be learned
@@ -52,9 +59,9 @@ class Covariance:
     """C of two cells, by the way from one to the other."""
 
     reach: float  # R, in cells
-    lengths: Tensor  # (J,) l
-    sizes: Tensor  # (J + 1,) a and, last, the nugget
-    bends: Tensor  # (J, 2) b and c
+    lengths: Tensor  # (2,) l, in cells
+    sizes: Tensor  # (3,) a and, last, the nugget
+    bends: Tensor  # (2, 2) b and c of each term
 
     @property
     def total(self) -> Tensor:
@@ -62,25 +69,31 @@ class Covariance:
 
     def __call__(self, way: Tensor) -> Tensor:  # (..., 2) -> (...)
         """Without the nugget."""
-        found = torch.zeros_like(way[..., 0])
-        for size, length, (b, c) in zip(self.sizes, self.lengths, self.bends, strict=False):
-            r = (b**2 + c**2 + 1e-12).sqrt()  # e^B = cosh r + B sinh(r) / r, since B^2 = r^2
-            even, odd = r.cosh(), r.sinh() / r
-            y, x = way[..., 0], way[..., 1]
-            bent = torch.stack([(even + odd * b) * y + odd * c * x, odd * c * y + (even - odd * b) * x], -1)
-            u = 3**0.5 * (bent.square().sum(-1) + 1e-12).sqrt() / length
-            found = found + size * (1 + u) * torch.exp(-u)
+        rough, smooth = (_bent(way, *bend) / length for bend, length in zip(self.bends, self.lengths, strict=True))
+        smooth = 3**0.5 * smooth
+        found = self.sizes[0] * torch.exp(-rough) + self.sizes[1] * (1 + smooth) * torch.exp(-smooth)
         u = (way.norm(dim=-1) / self.reach).clamp(max=1)
         return found * (1 - u) ** 4 * (4 * u + 1)
+
+
+def _bent(way: Tensor, b: Tensor, c: Tensor) -> Tensor:  # (..., 2) -> (...)
+    """|e^B d|."""
+    r = (b**2 + c**2 + 1e-12).sqrt()  # e^B = cosh r + B sinh(r) / r, since B^2 = r^2
+    even, odd = r.cosh(), r.sinh() / r
+    y, x = way[..., 0], way[..., 1]
+    bent = ((even + odd * b) * y + odd * c * x).square() + (odd * c * y + (even - odd * b) * x).square()
+    return (bent + 1e-12).sqrt()
 
 
 @dataclass(frozen=True)
 class Image:
     """What was learned of an image."""
 
-    mean: float
     rough: np.ndarray  # (H, W), 1 on average
     covariance: Covariance
+    blur: float | None  # cells over which a gap is felt; None: readings beside gaps are like others
+    slopes: np.ndarray  # (q,) b
+    doubt: np.ndarray  # (q, q) covariance of b
     power: float = 0.0  # g
     freedom: float = 1e9  # of the Student law
     stretch: float = 1.0
@@ -111,61 +124,113 @@ def near_cells(mask: np.ndarray, cell: np.ndarray) -> Cells:
 
 
 def krige(
-    covariance: Covariance, cells: Cells, residual: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # residual (H, W) -> (n,) mean, (n,) variance, (n, m) weights
-    parts = [solve(covariance, cells, residual, slice(i, i + AT_ONCE)) for i in range(0, len(cells.cell), AT_ONCE)]
+    covariance: Covariance, cells: Cells, layers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # layers (H, W, k) -> (n, k) means, (n,) variance, (n, m) weights
+    """Each layer at the cells, by the readings near them; the weights are the same for all."""
+    parts = [solve(covariance, cells, layers, slice(i, i + AT_ONCE)) for i in range(0, len(cells.cell), AT_ONCE)]
     mean, variance, weight = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     return mean, variance, weight
 
 
-def solve(covariance: Covariance, cells: Cells, residual: np.ndarray, rows: slice | np.ndarray) -> tuple[Tensor, ...]:
-    near, valid, width = cells.near[rows], torch.from_numpy(cells.valid[rows]), residual.shape[1]
+def solve(covariance: Covariance, cells: Cells, layers: np.ndarray, rows: slice | np.ndarray) -> tuple[Tensor, ...]:
+    near, valid, width = cells.near[rows], torch.from_numpy(cells.valid[rows]), layers.shape[1]
     place = torch.from_numpy(np.stack([near // width, near % width], -1)).double()  # (n, m, 2)
     k = covariance(place[:, :, None] - place[:, None]) * (valid[:, :, None] & valid[:, None])
     k = k + torch.diag_embed(torch.where(valid, covariance.sizes[-1], 1.0))
     across = covariance(place - torch.from_numpy(cells.cell[rows]).double()[:, None]) * valid
     weight = torch.cholesky_solve(across[..., None], torch.linalg.cholesky(k))[..., 0]
-    value = torch.from_numpy(residual.ravel()[near]) * valid
+    value = torch.from_numpy(layers.reshape(-1, layers.shape[-1])[near])  # (n, m, k)
     left = torch.maximum(covariance.total - (weight * across).sum(1), 1e-6 * covariance.total)
-    return (weight * value).sum(1), left, weight
+    return (weight[:, None] @ value)[:, 0], left, weight
+
+
+def layers_of(values: np.ndarray, blurs: tuple[float, ...]) -> np.ndarray:  # (H, W, 1 + 3 + blurs)
+    """The readings around their mean, and f: a plane, and how much of the surroundings of a cell is gap."""
+    mask = np.isfinite(values)
+    y, x = np.meshgrid(*(np.linspace(-1, 1, n) for n in mask.shape), indexing="ij")
+    gaps = (gaussian_filter((~mask).astype(float), blur, mode="nearest") for blur in blurs)
+    return np.stack([np.where(mask, values - values[mask].mean(), 0.0), np.ones_like(y), y, x, *gaps], -1)
 
 
 def learn(values: np.ndarray, seed: int = 0) -> Image:  # (H, W), NaN in the gaps
-    """Lay the gaps over other places of the image, and fit what predicts the cells hidden there."""
+    """Fit covariance and slopes to the readings, and the law to cells hidden where gaps are laid over other places."""
     mask = np.isfinite(values)
     if mask.sum() < LEAST or mask.all():
         raise SolidError(
             f"the image has {mask.sum():,} readings and {(~mask).sum():,} cells without; give one with at least "
             f"{LEAST} readings and some gap"
         )
+    if np.ptp(values[mask]) == 0:
+        raise SolidError(
+            "all readings of the image are equal, so that there is nothing to learn; fill the gaps with them"
+        )
+    image = Image(_roughness(values), *_likeliest(values, seed))
     examples = [_hide(values, numpy_generator(seed, "hide", place)) for place in range(PLACES)]
-    fitted, judged = (_together(examples[start::2]) for start in (0, 1))
-    mean, rough = float(values[mask].mean()), _roughness(values)
-    residual = np.where(mask, values - mean, 0.0)
-    covariance = _fitted(fitted[0], residual, numpy_generator(seed, "covariance"))
-    image = Image(mean, rough, covariance, *_law(*_errors(covariance, fitted[0], residual), fitted[1]))
-    error, sd = _errors(covariance, judged[0], residual)
-    scale = sd * judged[1] ** image.power
+    fitted, judged = (_together([cells for cells, _ in examples[start::2]]) for start in (0, 1))
+    rough = [np.concatenate([rough for _, rough in examples[start::2]]) for start in (0, 1)]
+    power, freedom, stretch = _law(*_errors(image, fitted, values), rough[0])
+    image = replace(image, power=power, freedom=freedom, stretch=stretch)
+    error, sd = _errors(image, judged, values)
+    scale = sd * rough[1] ** image.power
     return replace(image, honesty=scores(error, lambda level: scale * student_quantile(image, level)))
 
 
-def _fitted(cells: Cells, residual: np.ndarray, draws: np.random.Generator) -> Covariance:
-    """The covariance under which the hidden cells are likeliest."""
-    truth = torch.from_numpy(residual[tuple(cells.cell.T)])
-    reach = float(np.hypot(*residual.shape))
-    lengths = reach * torch.tensor(SCALES, dtype=torch.float64)
-    start = torch.tensor([*(1 / len(lengths) for _ in lengths), 0.01], dtype=torch.float64)
-    logs, bends = torch.log(truth.var() * start), torch.zeros(len(lengths), 2, dtype=torch.float64)
-    optimiser = torch.optim.Adam([logs.requires_grad_(), bends.requires_grad_()], RATE)
+def _likeliest(values: np.ndarray, seed: int) -> tuple[Covariance, float | None, np.ndarray, np.ndarray]:
+    """Covariance, blur, slopes and their doubt under which readings are likeliest, given sparser ones."""
+    mask = np.isfinite(values)
+    layers = layers_of(values, BLURS)
+    shares = np.geomspace(LEAST / 2 / mask.sum(), 0.9, LEVELS)
+    count = min(READ, mask.sum() // (2 * LEVELS))  # few readings twice: evidence counts once
+    cells = _together([_thin(mask, share, count, seed) for share in shares])
+    at = layers[tuple(cells.cell.T)]
+    spread = float(values[mask].std())
+    draws, reach = numpy_generator(seed, "covariance"), float(np.hypot(*mask.shape))
+    logs = torch.log(torch.tensor([0.5 * spread**2, 0.2 * spread**2, 0.01 * spread**2], dtype=torch.float64))
+    lengths = torch.log(reach * torch.tensor(LENGTHS, dtype=torch.float64))
+    bends = torch.zeros(2, 2, dtype=torch.float64)
+    optimiser = torch.optim.Adam([x.requires_grad_() for x in (logs, lengths, bends)], RATE)
     for step in range(STEPS):
         optimiser.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
-        rows = draws.choice(len(truth), min(SAMPLE, len(truth)), replace=False)
-        mean, variance, _ = solve(Covariance(reach, lengths, logs.exp(), bends), cells, residual, rows)
-        surprise = 0.5 * (variance.log() + (truth[rows] - mean).square() / variance).mean()
+        rows = draws.choice(len(at), min(SAMPLE, len(at)), replace=False)
+        covariance = Covariance(reach, lengths.exp(), logs.exp(), bends)
+        mean, variance, _ = solve(covariance, cells, layers, rows)
+        left = (torch.from_numpy(at[rows]) - mean) / variance.sqrt()[:, None]
+        slopes, _ = _regress(left[:, 0].detach(), left[:, 1:].detach(), spread)  # the best ones have no gradient
+        surprise = 0.5 * (variance.log() + (left[:, 0] - left[:, 1:] @ slopes).square()).mean()
         optimiser.zero_grad()
         surprise.backward()
         optimiser.step()
-    return Covariance(reach, lengths, logs.detach().exp(), bends.detach())
+    covariance = Covariance(reach, lengths.detach().exp(), logs.detach().exp(), bends.detach())
+    found, spare, _ = krige(covariance, cells, layers)
+    return covariance, *_slopes(torch.from_numpy((at - found) / np.sqrt(spare)[:, None]), spread)
+
+
+def _slopes(left: Tensor, spread: float) -> tuple[float | None, np.ndarray, np.ndarray]:  # left (n, 1 + 3 + blurs)
+    """The blur that makes the readings likeliest, if they ask for any, with its slopes and their doubt."""
+    found = []
+    for blur in (None, *BLURS):
+        chosen = [1, 2, 3] if blur is None else [1, 2, 3, 4 + BLURS.index(blur)]
+        slopes, doubt = _regress(left[:, 0], left[:, chosen], spread)
+        surprise = 0.5 * (left[:, 0] - left[:, chosen] @ slopes).square().sum() + 0.5 * len(chosen) * np.log(len(left))
+        found.append((float(surprise), blur, slopes.numpy(), doubt.numpy()))
+    return min(found, key=lambda x: x[0])[1:]
+
+
+def _regress(y: Tensor, f: Tensor, spread: float) -> tuple[Tensor, Tensor]:  # (n,), (n, q) -> (q,), (q, q)
+    """Slopes and their covariance, under a vague prior for those that the readings do not see."""
+    doubt = torch.linalg.inv(f.T @ f + torch.eye(f.shape[1], dtype=f.dtype) / (10 * spread) ** 2)
+    return doubt @ (f.T @ y), doubt
+
+
+def predict(
+    image: Image, cells: Cells, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # (n,) mean, (n,) deviation, (n, m) weights, (n, q) pull
+    """Kriging around f' b; `pull` is what a change of b does to a cell, given the readings."""
+    layers = layers_of(values, () if image.blur is None else (image.blur,))
+    mean, variance, weight = krige(image.covariance, cells, layers)
+    pull = layers[tuple(cells.cell.T)][:, 1:] - mean[:, 1:]
+    variance = variance + ((pull @ image.doubt) * pull).sum(1)
+    return np.nanmean(values) + mean[:, 0] + pull @ image.slopes, np.sqrt(variance), weight, pull
 
 
 def student_quantile(image: Image, level: np.ndarray | float) -> np.ndarray:
@@ -195,20 +260,32 @@ def fill_image(
     """What was learned; (H, W) mean and scale, where the scale is 0 at readings; and (K, H, W) members."""
     image, mask = learn(values, seed), np.isfinite(values)
     cells = near_cells(mask, np.argwhere(~mask))
-    residual = np.where(mask, values - image.mean, 0.0)
-    mean, variance, weight = krige(image.covariance, cells, residual)
     where = tuple(cells.cell.T)
-    sd = np.sqrt(variance)
     centre, scale = values.copy(), np.zeros_like(values)
-    centre[where] = image.mean + mean
-    scale[where] = sd * image.rough[where] ** image.power
+    centre[where], scale[where], errors = draw(image, cells, values, image.rough, members, seed)
     drawn = np.repeat(centre[None].astype(np.float32), members, 0)
-    draw = fields(image.covariance, values.shape)
-    for k in range(members):
-        noise = draw(numpy_generator(seed, "image", k))
-        z = (noise[where] - (weight * noise.ravel()[cells.near] * cells.valid).sum(1)) / sd
-        drawn[k][where] += scale[where] * student_quantile(image, norm.cdf(z))
+    for member, error in zip(drawn, errors, strict=True):
+        member[where] += error
     return image, centre, scale, drawn
+
+
+def draw(
+    image: Image, cells: Cells, values: np.ndarray, rough: np.ndarray, members: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, Iterator[np.ndarray]]:  # (n,) mean, (n,) scale, members (n,) around the mean
+    """The laws of cells, and draws of them together."""
+    mean, sd, weight, pull = predict(image, cells, values)
+    where = tuple(cells.cell.T)
+    scale = sd * rough[where] ** image.power
+    field_of, root = fields(image.covariance, values.shape), np.linalg.cholesky(image.doubt)
+
+    def error(member: int) -> np.ndarray:
+        generator = numpy_generator(seed, "image", member)
+        noise = field_of(generator)
+        slopes = root @ generator.standard_normal(len(root))
+        z = noise[where] - (weight * noise.ravel()[cells.near]).sum(1) + pull @ slopes
+        return scale * student_quantile(image, norm.cdf(z / sd))
+
+    return mean, scale, map(error, range(members))
 
 
 def fields(
@@ -230,27 +307,49 @@ def fields(
     return draw
 
 
+def _thin(mask: np.ndarray, share: float, count: int, seed: int) -> Cells:
+    """Some of the readings, given a share of the others."""
+    generator = numpy_generator(seed, "thin", round(1e6 * share))
+    kept = mask & (generator.random(mask.shape) < share)
+    cell = np.argwhere(mask & ~kept)
+    return near_cells(kept, cell[generator.choice(len(cell), min(count, len(cell)), replace=False)])
+
+
 def _hide(values: np.ndarray, generator: np.random.Generator) -> tuple[Cells, np.ndarray]:  # and roughness (n,)
-    """Some of the readings that the gaps would hide elsewhere, given those that are left."""
+    """Some readings that the gaps would hide elsewhere, as far from those that are left as the gaps' own cells are."""
     mask = np.isfinite(values)
-    for _ in range(100):
-        shift = [int(generator.integers(0, n)) for n in mask.shape]
-        hidden = mask & np.roll(~mask, shift, (0, 1))
-        if hidden.sum() >= 50 and (mask & ~hidden).sum() >= LEAST // 2:
-            break
-    cell = np.argwhere(hidden)
-    some = cell[generator.choice(len(cell), min(HIDDEN, len(cell)), replace=False)]
-    return near_cells(mask & ~hidden, some), _roughness(np.where(hidden, np.nan, values))[tuple(some.T)]
+    wanted = np.sort(generator.choice(distance_transform_edt(~mask)[~mask], HIDDEN))
+    moves = (_moved(mask, wanted, generator) for _ in range(TRIES))
+    _, hidden, cell = min(moves, key=lambda move: move[0])
+    return near_cells(mask & ~hidden, cell), _roughness(np.where(hidden, np.nan, values))[tuple(cell.T)]
 
 
-def _together(examples: list[tuple[Cells, np.ndarray]]) -> tuple[Cells, np.ndarray]:
-    cells = [vars(cells).values() for cells, _ in examples]
-    return Cells(*(np.concatenate(part) for part in zip(*cells, strict=True))), np.concatenate([r for _, r in examples])
+def _moved(
+    mask: np.ndarray, wanted: np.ndarray, generator: np.random.Generator
+) -> tuple[float, np.ndarray, np.ndarray]:  # how far off, (H, W) hidden, (n, 2) cells
+    """The gaps mirrored and moved at random, and readings under them at the wanted distances from what is left."""
+    gap = ~mask
+    for axis in (0, 1):
+        gap = np.flip(gap, axis) if generator.random() < 0.5 else gap
+        gap = np.roll(gap, int(generator.integers(mask.shape[axis])), axis)
+    hidden = mask & gap
+    left = mask & ~hidden
+    if hidden.sum() < len(wanted) // 10 or left.sum() < LEAST // 2:
+        return np.inf, hidden, np.argwhere(hidden)
+    distance = distance_transform_edt(~left)[hidden] + 1e-3 * generator.random(hidden.sum())  # equal ones in any order
+    order = np.argsort(distance)
+    place = np.minimum(np.searchsorted(distance[order], wanted), len(order) - 1)
+    off = np.abs(distance[order[place]] - wanted).mean()
+    return float(off), hidden, np.argwhere(hidden)[np.unique(order[place])]
 
 
-def _errors(covariance: Covariance, cells: Cells, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,) twice
-    mean, variance, _ = krige(covariance, cells, residual)
-    return residual[tuple(cells.cell.T)] - mean, np.sqrt(variance)
+def _together(parts: list[Cells]) -> Cells:
+    return Cells(*(np.concatenate(part) for part in zip(*(vars(cells).values() for cells in parts), strict=True)))
+
+
+def _errors(image: Image, cells: Cells, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,) twice
+    mean, sd, _, _ = predict(image, cells, values)
+    return values[tuple(cells.cell.T)] - mean, sd
 
 
 def _law(error: np.ndarray, sd: np.ndarray, rough: np.ndarray) -> tuple[float, float, float]:
@@ -260,7 +359,8 @@ def _law(error: np.ndarray, sd: np.ndarray, rough: np.ndarray) -> tuple[float, f
         scale = sd * rough ** x[0] * np.exp(x[2])
         return float(np.mean(np.log(scale) - student.logpdf(error / scale, 2.1 + np.exp(x[1]))))
 
-    power, freedom, stretch = minimize(surprise, [0.5, 1.5, 0.0], method="Nelder-Mead").x
+    bounds = ((0.0, 2.0), (-3.0, 5.0), (-3.0, 3.0))
+    power, freedom, stretch = minimize(surprise, [0.5, 1.5, 0.0], method="Nelder-Mead", bounds=bounds).x
     return float(power), float(2.1 + np.exp(freedom)), float(np.exp(stretch))
 
 

@@ -8,6 +8,7 @@ members are right jointly? Nothing is fitted to `truth`.
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from ..trainer import threads
 from .real import Members, Seeds, some
 
 BLOCK = 10  # cells along the side of a block
-HEADING = ("image", "MAE", "RMSE", "CRPS", "95 % score", "95 % holds", "blocks: 95 % holds", "CPU minutes")
+HEADING = ("image", "MAE", "RMSE", "CRPS", "95 % score", "95 % holds", "blocks: 95 % holds", "CPU minutes", "GiB")
 
 
 def read_heaton(folder: Path) -> tuple[np.ndarray, np.ndarray]:  # (H, W) given and truth, NaN where unknown
@@ -58,19 +59,23 @@ class HeatonCell(Cell):
         judged = np.isfinite(truth) & ~np.isfinite(given)
         error, width = (truth - centre)[judged], scale[judged]
         found = scores(error, lambda level: width * student_quantile(image, level))
-        learned = {
-            "sizes": image.covariance.sizes.tolist(),
-            "bends": image.covariance.bends.tolist(),
+        covariance = {name: getattr(image.covariance, name).tolist() for name in ("lengths", "sizes", "bends")}
+        learned = covariance | {
+            "blur": image.blur,
+            "slopes": image.slopes.tolist(),
+            "slopes_sd": np.sqrt(np.diag(image.doubt)).tolist(),
             "power": image.power,
             "freedom": image.freedom,
+            "stretch": image.stretch,
         }
         return {
             **found,
             "cells": int(judged.sum()),
             "block_coverage": block_coverage(members, truth, judged),
             "minutes": minutes,
+            "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
             "hidden_by_us": image.honesty,
-            "learned": learned | {"stretch": image.stretch},
+            "learned": learned,
         }
 
 
@@ -95,7 +100,7 @@ def heaton_cells(seeds: Seeds = 1, members: Members = 400) -> list[Cell]:
 
 
 def heaton_tables(results: Sequence[Result]) -> list[Table]:
-    names = ("mae", "rmse", "crps", "interval_score", "coverage", "block_coverage", "minutes")
+    names = ("mae", "rmse", "crps", "interval_score", "coverage", "block_coverage", "minutes", "gib")
     rows: list[tuple[str, ...]] = []
     for result in results:
         rows.append((f"hidden, seed {result['cell']['seed']}", *(f"{result[name]:.3g}" for name in names)))
