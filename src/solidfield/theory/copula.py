@@ -64,7 +64,11 @@ SCALES = (0.0, 0.5, 0.8, 1.2, 1.8, 2.7, 4.0, 6.0, 9.0)  # in cells; 0 is white
 SUBSET = 64
 JITTER = 1e-4
 DENSE = 2**21  # readings x cells up to which every cell hears every reading ...
-TILE, NEAREST = 16, 256  # ... else tiles of so many cells a side hear the nearest
+TILE, NEAREST = (
+    16,
+    240,
+)  # ... else tiles of so many cells a side hear the nearest; 256 would fall on few lines of caches
+AT_ONCE = 16  # tiles whose matrices are in memory together: few, so that they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -255,14 +259,17 @@ class Conditioned(Stationary):
         kernels = Torus(cut(self.grid, BOX), self.torus.scales).kernels.to(field)
         table = torch.einsum("s,shw->hw", self.weights(lead), unrolled(kernels, (BOX, BOX)))
         periodic = self.grid.periodic if mask.shape == self.grid.shape else cut(self.grid, CROP).periodic
+        nugget, asked = self._nugget(lead), reading.T
         for near in nearby(mask, periodic, TILE, NEAREST, rows, slice(0, mask.shape[1])):
-            across = between(table, near.place, near.cells).double()  # (T, n, t)
-            across = across * near.valid[..., None]
-            weight = Given.of(between(table, near.place, near.place), self._nugget(lead), near.valid).solve(across)
-            sd = (1 - (weight * across).sum(1)).clamp_min(JITTER).sqrt().float()  # (T, t)
-            explained = reading[:, near.site].transpose(0, 1) @ weight.float()  # (T, K, t)
+            explained, sd = [], []
+            for some in torch.arange(len(near.site)).split(AT_ONCE):
+                place = near.place[some]
+                given = Given.of(between(table, place, place), nugget, near.valid[some])
+                half = given.whitened(between(table, place, near.cells))  # (T, n, t)
+                explained.append(given.whitened(asked[near.site[some]]).mT @ half)  # (T, K, t)
+                sd.append((1 - half.square().sum(1)).clamp_min(JITTER).sqrt())  # (T, t)
             part = field[:, near.rows, near.columns]
-            part.copy_((part - near.unfold(explained.transpose(0, 1))) / near.unfold(sd))
+            part.sub_(near.unfold(torch.cat(explained).transpose(0, 1))).div_(near.unfold(torch.cat(sd)))
 
 
 def channel_mixing(
