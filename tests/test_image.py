@@ -103,12 +103,14 @@ def test_what_gaps_hide_may_differ_and_the_readings_beside_them_tell(warmer, mon
 def test_hidden_cells_are_as_far_from_readings_as_those_of_the_gaps(cloudy):
     _, given = cloudy
     mask = np.isfinite(given)
-    wanted = np.sort(images.distance_transform_edt(~mask)[~mask])
-    off, hidden, cell = images._moved(mask, wanted, np.random.default_rng(1))
+    gaps = images.distance_transform_edt(~mask)[~mask][::4]
+    off, hidden, cell = images._moved(mask, gaps, np.random.default_rng(1))
     found = images.distance_transform_edt(~(mask & ~hidden))[tuple(cell.T)]
     assert hidden[tuple(cell.T)].all()
     assert off < 0.3
-    assert np.quantile(found, 0.9) == pytest.approx(np.quantile(wanted, 0.9), abs=1)
+    assert len(cell) > 0.7 * len(gaps)  # near ones are not one and the same
+    for level in (0.25, 0.5, 0.9):
+        assert np.quantile(found, level) == pytest.approx(np.quantile(gaps, level), abs=1)
 
 
 def test_a_plane_is_carried_into_the_gaps(cloudy):

@@ -318,7 +318,7 @@ def _thin(mask: np.ndarray, share: float, count: int, seed: int) -> Cells:
 def _hide(values: np.ndarray, generator: np.random.Generator) -> tuple[Cells, np.ndarray]:  # and roughness (n,)
     """Some readings that the gaps would hide elsewhere, as far from those that are left as the gaps' own cells are."""
     mask = np.isfinite(values)
-    wanted = np.sort(generator.choice(distance_transform_edt(~mask)[~mask], HIDDEN))
+    wanted = generator.choice(distance_transform_edt(~mask)[~mask], HIDDEN)
     moves = (_moved(mask, wanted, generator) for _ in range(TRIES))
     _, hidden, cell = min(moves, key=lambda move: move[0])
     return near_cells(mask & ~hidden, cell), _roughness(np.where(hidden, np.nan, values))[tuple(cell.T)]
@@ -336,7 +336,8 @@ def _moved(
     left = mask & ~hidden
     if hidden.sum() < len(wanted) // 10 or left.sum() < LEAST // 2:
         return np.inf, hidden, np.argwhere(hidden)
-    distance = distance_transform_edt(~left)[hidden] + 1e-3 * generator.random(hidden.sum())  # equal ones in any order
+    distance = distance_transform_edt(~left)[hidden]
+    distance, wanted = (x + 1e-3 * generator.random(len(x)) for x in (distance, wanted))  # equal ones in any order
     order = np.argsort(distance)
     place = np.minimum(np.searchsorted(distance[order], wanted), len(order) - 1)
     off = np.abs(distance[order[place]] - wanted).mean()
