@@ -1,6 +1,10 @@
 """The model of sets from readings to answers: the front door, and what its answers may and may not depend on."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -210,6 +214,47 @@ def test_a_cluster_draws_the_same_bits_by_time_and_by_place(run, monkeypatch):
             here, there = (run.forecast(frames, at=at, engine=one, **steps) for one in (Engine(), engine))
             xr.testing.assert_identical(here, there)
     assert shares._parts(Scene.filling(np.zeros(12, int), np.arange(12), 1, 1), 1, 3) == [(0, 4), (4, 8), (8, 12)]
+
+
+SHARED = """
+import sys, test_sets, torch, solidfield as sf
+from solidfield.models.solid_set import SolidSet
+from solidfield.training import lessons
+torch.set_num_threads(1)
+SolidSet.prepare = test_sets._hurried(SolidSet.prepare)
+drawn = lessons.QuestionTask.batch
+def batch(task, step, rank, processes, model):
+    lesson = drawn(task, step, rank, processes, model)
+    print("batch", step, rank, len(lesson.values), float(lesson.values.sum()))
+    return lesson
+lessons.QuestionTask.batch = batch
+sf.fit(test_sets.readings(), sys.argv[1], model="solid-set", preset="smoke", transform="sqrt", steps=3)
+"""
+
+
+def test_two_processes_by_torchrun_share_the_questions_of_readings(tmp_path):
+    """Each draws half of a step's questions, others than the other's; one run comes of it, which answers."""
+    script, out = tmp_path / "shared.py", tmp_path / "run"
+    script.write_text(SHARED)
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*torchrun, script, out], env=environment, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("batch 1 ")]
+    (_, _, first, count, one), (_, _, second, as_many, other) = lines
+    assert {first, second} == {"0", "1"}
+    assert one != other
+    run = sf.load(out)
+    assert run.info["processes"] == 2
+    assert int(count) == int(as_many) == run.info["train"]["batch"] // 2
+    assert np.isfinite(run.reconstruct(readings(), members=2)["pm"].values).all()
+
+
+def test_pairs_of_readings_are_not_written_by_several_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SolidError, match="solid-set"):
+        sf.fit(readings(), tmp_path / "run", model="climatology", preset="smoke")
 
 
 def test_training_cannot_tell_an_unread_place_by_its_neighbours():

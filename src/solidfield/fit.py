@@ -193,8 +193,6 @@ def fit(
         check_reading(out, asked)
         store = open_pairs(out / PAIRS)
     else:
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise SolidError("several processes train on pairs that exist; write those of readings with `frame_pairs`")
         if resume:
             check_reading(out, asked)
         else:
@@ -227,6 +225,11 @@ def fit(
         if frames.errors is not None and np.ptp(frames.errors) > 0:
             words = f"model {config.model.name} takes one error for all readings, their root mean square"
             tell(f"{words}: {frames.obs_std:.3g}; solid-set takes each reading's own", say)
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise SolidError(
+                f"several processes train model {config.model.name} on pairs that exist; write those of readings with "
+                "`frame_pairs`, or take model solid-set, which learns from readings as they are"
+            )
         chosen = choose_pairing(frames, transform, holdout, say)
         store = frame_pairs(
             frames, out / PAIRS, leads=leads or (0, 1), offset=offset or 0.0, covariates=covariates, **chosen
