@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from solidfield import SolidError, over_time
+from solidfield.cli.answers import answers
 
 
 @pytest.fixture
@@ -23,6 +24,19 @@ def test_windows_are_those_of_every_member(maps, how, of):
     np.testing.assert_allclose(found["pm"].values, by_hand)
     np.testing.assert_allclose(found["pm_mean"].values, by_hand.mean(0))
     assert (found["lead_time"].values == maps["lead_time"].values[2:]).all()
+
+
+def test_maps_of_a_stretch_say_so(maps):
+    found = over_time(maps.assign_attrs(title="pm of a run"), "mean", "3h")
+    assert (found.attrs["stretch"], found.attrs["title"]) == ("mean over 3h", "pm of a run: mean over 3h")
+    table = answers(over_time(_dated(maps), "max", "2h"), [(1.0, 2.0)], [], [])
+    assert table[0]["stretch"] == "max over 2h"
+
+
+def _dated(maps: xr.Dataset) -> xr.Dataset:
+    start = np.array(["2024-01-01", "2024-01-02"], "M8[ns]")
+    when = (("init_time", "lead_time"), start[:, None] + maps["lead_time"].values)
+    return maps.assign_coords(init_time=start, valid_time=when)
 
 
 def test_the_first_time_above_is_the_first_of_a_run(maps):

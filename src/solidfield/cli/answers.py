@@ -42,6 +42,7 @@ def answers(
             "where": where,
             "variable": name,
             "units": maps[name].attrs.get("units", ""),
+            "stretch": maps.attrs.get("stretch", ""),
             "rows": _rows(found, name, () if lasting else above),
         }
         | ({"covered": found.attrs["covered"]} if found.attrs.get("covered", 1) < 1 else {})
@@ -74,7 +75,8 @@ def print_answers(entries: Sequence[dict[str, Any]], timezone: str | None) -> No
     for entry in entries:
         above = list(entry["rows"][0]["above"])
         what = f"{entry['variable']} [{entry['units']}]" if entry["units"] else entry["variable"]
-        header = (f"{what} at {entry['where']}", "mean", "5 %", "95 %", *(f"above {u}" for u in above))
+        over = f", {entry['stretch']} up to" if entry["stretch"] else ""
+        header = (f"{what} at {entry['where']}{over}", "mean", "5 %", "95 %", *(f"above {u}" for u in above))
         print()
         if "covered" in entry:
             show.line(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..clock import span
+from ..clock import Clock, span
 from ..errors import SolidError
 from .ask import QUANTILES, summarised, variables_of
 
@@ -86,7 +86,10 @@ def over_time(
         reduced[name] = (maps[name].dims, values, maps[name].attrs)
     whole = maps.isel(lead_time=slice(n - 1, None))
     drop = [name for name in whole.data_vars if "lead_time" in whole[name].dims]
-    about = {"over_time": how, "over_steps": n}
+    stretch = f"{how} over {_words(leads, n)}"
+    about = {"over_time": how, "over_steps": n, "stretch": stretch}
+    if "title" in maps.attrs:
+        about["title"] = f"{maps.attrs['title']}: {stretch}"
     return summarised(whole.drop_vars(drop).assign(reduced), quantiles).assign_attrs(about)
 
 
@@ -103,6 +106,13 @@ def _steps(leads: np.ndarray, over: str | float) -> int:  # (L,)
             "ask for such a stretch, or for more steps ahead"
         )
     return n
+
+
+def _words(leads: np.ndarray, n: int) -> str:  # (L,)
+    """A stretch of n leads: "3h", or steps of a simulation."""
+    if len(leads) < 2 or not np.issubdtype(leads.dtype, np.timedelta64):
+        return f"{n} step{'s' if n > 1 else ''}"
+    return Clock(n * int((leads[1] - leads[0]) / np.timedelta64(1, "ns"))).words
 
 
 def _first_above(maps: xr.Dataset, n: int, above: float) -> xr.Dataset:
