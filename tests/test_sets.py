@@ -18,14 +18,19 @@ from solidfield.cli import app
 from solidfield.engine import Engine
 from solidfield.errors import SolidError
 from solidfield.models.set_encoder import Blur
-from solidfield.models.solid_set import SolidSet
+from solidfield.models.solid_set import KINDS, SLIMMEST, UNREAD_KINDS, WIDEST, SolidSet
 from solidfield.pairs.frames import as_frames
 from solidfield.pairs.records import record_of
 from solidfield.prediction import shares
 from solidfield.prediction.answer import Scene
+from solidfield.prediction.at_hand import recalibrated
+from solidfield.prediction.sets import standard_record
+from solidfield.questions.drawing import Plan, draw
 from solidfield.training.record import RunRecord
 
 HOURS, SHAPE = 144, (3, 4)
+KNOWN = [place for place in range(len(KINDS)) if place not in UNREAD_KINDS]
+AS_IT_IS = Plan(leads=(1, 2), fill=0.5, now=0.2, ahead=0.3, sparse=0.0, sparse_unread=0.0, outage=0.0, as_was=0.0)
 
 
 def readings(seed: int = 0) -> xr.DataArray:
@@ -274,3 +279,63 @@ def test_training_cannot_tell_an_unread_place_by_its_neighbours():
     torch.testing.assert_close(inner(told[rows]), inner(away[rows]) * zoom[:, :1, None].square())  # turned or mirrored
     assert torch.equal(vague[rows].sign(), weight[rows].sign())
     assert abs(float((vague / weight)[rows].log().std()) - 0.5) < 0.05
+
+
+def season(rough: float) -> xr.DataArray:
+    """The same walk with `rough` times the steps from cell to cell."""
+    frames = readings()
+    level = frames.mean(("lat", "lon"))
+    return (level + rough * (frames - level)).clip(0.1).astype(np.float32).where(np.isfinite(frames))
+
+
+@pytest.mark.parametrize("rough", [0.3, 2.5])
+def test_laws_hold_their_share_of_the_readings_at_hand(run, rough):
+    """Of a season much smoother or rougher than training's."""
+    record = standard_record(run, as_frames(season(rough)))
+    fitting = recalibrated(run.model, record, AS_IT_IS)
+    fresh = draw(record, np.arange(len(record.cells)), 2000, AS_IT_IS, "test", torch.Generator().manual_seed(5))
+    kind = fitting.kind(fresh.questions)
+    edges = torch.tensor([[-1.6449], [1.6449]])
+    missed = []
+    for model in (run.model, fitting):
+        low, high = model.quantiles(fresh.questions, edges)
+        inside = ((fresh.values >= low) & (fresh.values <= high)).float()
+        missed.append(abs(float(inside[torch.isin(kind, torch.tensor(KNOWN))].mean()) - 0.9))
+    assert missed[1] < 0.5 * missed[0]
+
+
+def test_unread_places_widen_as_the_prior_does(run):
+    record = standard_record(run, as_frames(season(3.0)))
+    fitting = recalibrated(run.model, record, AS_IT_IS)
+    wider = fitting.prior_stretch / run.model.prior_stretch
+    expected = (run.model.stretch * wider)[0, UNREAD_KINDS].clamp(SLIMMEST, WIDEST)
+    torch.testing.assert_close(fitting.stretch[0, UNREAD_KINDS], expected)
+
+
+def test_the_run_itself_stays_as_it_was_trained(run):
+    before = run.model.stretch.clone()
+    frames, at = season(3.0), readings()["time"].values[100]
+    maps = run.reconstruct(frames, members=4, at=at, recalibrate=True)
+    assert "stretched as the readings given ask" in maps.attrs["notes"]
+    assert torch.equal(run.model.stretch, before)
+    plain = run.reconstruct(frames, members=4, at=at)
+    assert float(maps["pm_std"].mean()) > float(plain["pm_std"].mean())
+
+
+def test_a_forecast_is_recalibrated_by_nothing_later(run):
+    frames = readings()
+    changed = frames.copy()
+    changed[101:] = changed[101:] * 3
+    at = frames["time"].values[100]
+    maps = [run.forecast(f, members=4, steps=2, at=at, recalibrate=True)["pm"] for f in (frames, changed)]
+    xr.testing.assert_identical(*maps)
+
+
+def test_too_few_readings_change_nothing(run):
+    record = standard_record(run, as_frames(readings()[:10]))
+    assert recalibrated(run.model, record, AS_IT_IS) is run.model
+
+
+def test_a_record_filled_from_the_past_is_not_recalibrated_by_the_future(run):
+    with pytest.raises(SolidError, match="leave recalibrate or past_only out"):
+        run.fill(readings(), members=4, past_only=True, recalibrate=True)

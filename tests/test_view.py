@@ -293,6 +293,14 @@ def test_the_exported_page_names_nothing_elsewhere(maps, tmp_path):
     assert not re.findall(r"^(?:import|export) ", page, re.MULTILINE)
 
 
+def test_layers_are_written_in_the_order_of_the_page(maps, tmp_path):
+    export(exhibit(maps, "maps.nc"), tmp_path / "page.html")
+    inside = json.loads(re.findall(r'id="embedded">(.*?)</script>', (tmp_path / "page.html").read_text())[0])
+    has = [name for name in inside["about"]["files"][0]["has"] if name != "read"]
+    assert len(has) > 1
+    assert [name for name in (key.split()[-1] for key in inside["fields"]) if name in has] == has
+
+
 def test_the_page_is_small():
     folder = Path(assets.__file__).parent
     shipped = [*(folder / "page").iterdir(), *folder.glob("coast.*")]

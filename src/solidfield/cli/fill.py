@@ -24,6 +24,7 @@ def fill(
     seed: Annotated[int, typer.Option(help="Same seed, same members.")] = 0,
     past_only: Annotated[bool, typer.Option("--past-only", help="Do not look on what came later.")] = False,
     keep_members: Annotated[bool, typer.Option(help="Write every member of a gap, too.")] = False,
+    recalibrate: Annotated[bool, typer.Option(help="Laws as wide as the readings given ask.")] = False,
     *,
     how: dict[str, Any],
     json: show.JsonOption = False,
@@ -35,10 +36,11 @@ def fill(
         raise SolidError(f"cannot write maps to {maps}: end the name in .nc (NetCDF) or .zarr")
     opened = load(run)
     frames = reading.read_new(opened, inputs, json, how)
-    filled = opened.fill(frames, members, seed, past_only, keep_members)
+    filled = opened.fill(frames, members, seed, past_only, keep_members, recalibrate=recalibrate)
     save_table(filled, out)
     if maps is not None:
-        save_maps(opened.reconstruct(frames, members, seed, past_only=past_only, keep_members=False), maps)
+        drawing: dict[str, Any] = {"past_only": past_only, "keep_members": False, "recalibrate": recalibrate}
+        save_maps(opened.reconstruct(frames, members, seed, **drawing), maps)
     gaps = int(filled["filled"].sum())
     if json:
         counts = {"given": len(filled) - gaps, "filled": gaps}

@@ -73,7 +73,8 @@ def predict(
     jobs: show.JobsOption = 1,
     scheduler: show.SchedulerOption = None,
     recalibrate: Annotated[
-        bool, typer.Option(help="Pairs: repair the spread on validation targets (marginal, labelled in the maps).")
+        bool,
+        typer.Option(help="Repair widths: of pairs on validation targets, of solid-set by the readings given."),
     ] = False,
     keep_members: Annotated[bool, typer.Option(help="Write every member, not only the summaries.")] = True,
     settings: show.SetOption = [],  # noqa: B006
@@ -100,7 +101,7 @@ def predict(
     if out is not None:
         check_ending(out)
     if not pairs:
-        _only_pairs(recalibrate=recalibrate, scenes=scenes)
+        _only_pairs(scenes=scenes)
         _check_lead(lead, steps, assimilate, at, since)
     if lasting and not above:
         raise SolidError(f"--for {lasting} asks how long it is above what? give --above, too")
@@ -136,7 +137,8 @@ def predict(
         zone = how["timezone"] or opened.zone
         times = [instant(text, zone) for text in at or ()]
         with show.progress("predicting", _drawn(len(times) or 1, config.members), json) as update:
-            drawing |= {"progress": update, "dynamic": open_fields(dynamic)} | ({"as_read": True} if as_read else {})
+            drawing |= {"progress": update, "dynamic": open_fields(dynamic)}
+            drawing |= {name: True for name, on in (("as_read", as_read), ("recalibrate", recalibrate)) if on}
             if assimilate:
                 start = instant(since, zone) if since else BACK
                 end = times[0] if times else "last"

@@ -40,6 +40,7 @@ GAPS, UNREAD, AHEAD = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+"), ("unread", "u
 KINDS = (*GAPS, *UNREAD, *(f"ahead {lead}" for lead in AHEAD), *(f"unread, ahead {lead}" for lead in AHEAD))
 UNREAD_KINDS = [place for place, name in enumerate(KINDS) if name.startswith("unread")]
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
+SLIMMEST = 0.4  # ... of one that readings at hand ask for: seasons differ by more than days
 LEVELS = (0.5, 0.9, 0.98, 0.998)  # of central intervals that are made to hold their share
 EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
 SLOWEST = 0.2  # of the stretched z, so that levels never cross
@@ -291,13 +292,11 @@ class SolidSet(nn.Module):
         `held_out` asks about unread places only where training never did so, and these are few, by chance easy or hard.
         `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there.
         """
-        found, every = [], []
-        for lesson in held_out:
-            found.append((*self.latent(lesson), self.kind(lesson.questions), lesson.questions.asked_channel))
+        every = []
+        own, prior, kinds, channel = self._latents(held_out)
         for lesson in everywhere:
             z = self._prior_latent(lesson, self.kriged(lesson.questions)[1])
             every.append((z, self.kind(lesson.questions), lesson.questions.asked_channel))
-        own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
         for c in range(self.prior.channels):
             mine = channel == c
             self.stretch[c], self.prior_stretch[c] = (stretches(z[mine].abs(), kinds[mine]) for z in (own, prior))
@@ -309,6 +308,32 @@ class SolidSet(nn.Module):
             self.prior_stretch[c, UNREAD_KINDS] = wanted
         return dict(zip(KINDS, self.stretch[0, :, LEVELS.index(0.9)].tolist(), strict=True))
 
+    @torch.no_grad()
+    def recalibrate(self, lessons: Iterable[Lesson], trust: float) -> None:
+        """Move the widths of laws towards what readings at hand ask for; with a trust of 1 all the way.
+
+        Training knows the places at hand in part, so laws of unread ones widen as the prior's do, which knows none.
+        """
+        own, prior, kinds, channel = self._latents(lessons)
+        for c in range(self.prior.channels):
+            mine = channel == c
+            if int(mine.sum()) < FEWEST:
+                continue
+            asked, prior_asked = (stretches(z[mine].abs(), kinds[mine], SLIMMEST) for z in (own, prior))
+            wider = (prior_asked / self.prior_stretch[c]) ** trust
+            unread = self.stretch[c, UNREAD_KINDS] * wider[UNREAD_KINDS]
+            self.stretch[c] *= (asked / self.stretch[c]) ** trust
+            self.stretch[c, UNREAD_KINDS] = unread.clamp(SLIMMEST, WIDEST)
+            self.prior_stretch[c] *= wider
+
+    def _latents(self, lessons: Iterable[Lesson]) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # (n,) each
+        """z under the laws and under the prior, kinds and variables of what was read."""
+        found = [
+            (*self.latent(lesson), self.kind(lesson.questions), lesson.questions.asked_channel) for lesson in lessons
+        ]
+        own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
+        return own, prior, kinds, channel
+
     def _prior_latent(self, lesson: Lesson, law: Laws) -> Tensor:  # (B,)
         values = unbounded(lesson.values, self.ends[lesson.questions.asked_channel])
         return (values - law.mean) / torch.hypot(law.std, lesson.errors)
@@ -317,13 +342,14 @@ class SolidSet(nn.Module):
 def stretches(
     sizes: Tensor,  # (n,) |z| of held-out targets
     kinds: Tensor,  # (n,) positions in KINDS
+    narrowest: float = NARROWEST,
 ) -> Tensor:  # (kinds, levels)
     """What makes central intervals hold their share of the targets of each kind; of all where a kind has too few."""
     size, kind = sizes.numpy(), kinds.numpy()
     groups = [size[kind == place] for place in range(len(KINDS))]
     groups = [group if len(group) >= FEWEST else size for group in groups]
     asked = torch.tensor([[conformal_quantile(group, level) for level in LEVELS] for group in groups])
-    factors = (asked / EDGES).clamp(NARROWEST, WIDEST)
+    factors = (asked / EDGES).clamp(narrowest, WIDEST)
     for place, level in enumerate(LEVELS):  # a level that so few targets say nothing of goes on as the one before
         short = torch.tensor([len(group) * (1 - level) < 1 for group in groups])
         factors[short, place] = factors[short, place - 1]

@@ -20,11 +20,14 @@ import xarray as xr
 from ..clock import from_seconds
 from ..engine import Engine, Progress
 from ..errors import SolidError
+from ..models.solid_set import SolidSet
 from ..pairs.frames import Frames
 from ..pairs.records import record_of
+from ..questions.drawing import Plan
 from ..questions.record import Record
 from ..training.record import RunRecord
 from .answer import Scene, answer_shown
+from .at_hand import SAID, recalibrated
 from .ensemble import DRAWN, Summary, check_memory, join
 from .maps import to_dataset
 from .predict import QUANTILES, provenance
@@ -56,6 +59,7 @@ def set_maps(
     keep_members: bool = True,
     max_memory: float = DRAWN,  # GiB
     notes: str = "",
+    recalibrate: bool = False,  # are laws to be as wide as the readings given ask?
     engine: Engine = Engine(),  # where scenes, and parts of them, are drawn
     progress: Progress | None = None,
 ) -> xr.Dataset:
@@ -76,10 +80,15 @@ def set_maps(
             last = int(tick[row] if until is None else tick[until])
             check_lead(run, int(tick[row]) + max(leads) - last)
             scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last))
+    model = run.model
+    if recalibrate:
+        model = _recalibrated(run, record, None if tuple(leads) == (0,) and not past_only else int(tick[rows].min()))
+        notes = "; ".join(filter(None, (notes, SAID)))
     found = dict[int, Summary]()
     numbers, drawn = [int(tick[row]) for row in rows], members if keep_members else 0
     drawing: dict[str, Any] = {"members": drawn, "seed": seed, "as_read": as_read, "quantiles": quantiles}
-    for place, values, laws in draw_scenes(run, record, scenes, numbers, engine, scaling=run.scaling, **drawing):
+    told = None if model is run.model else model  # workers open the run as it was trained
+    for place, values, laws in draw_scenes(run, record, scenes, numbers, engine, told, scaling=run.scaling, **drawing):
         standard, shown = (_on_the_map(part, inside, len(leads), size) for part in (values, laws))
         kept = run.scaling.restore(torch.from_numpy(standard)).numpy() if keep_members else None
         found[place] = Summary(shown[0], shown[1], dict(zip(quantiles, shown[2:], strict=True)), kept, "law")
@@ -127,11 +136,21 @@ def check_lead(run: RunRecord, lead: int) -> None:
         )
 
 
-def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_only: bool, keep: bool) -> pd.DataFrame:
+def _recalibrated(run: RunRecord, record: Record, last: int | None) -> SolidSet:
+    plan = Plan(**(run.info["data"]["plan"] | {"leads": tuple(run.info["data"]["plan"]["leads"])}))
+    return recalibrated(run.model, record, plan, last)
+
+
+def fill_record(
+    run: RunRecord, frames: Frames, members: int, seed: int, past_only: bool, keep: bool, recalibrate: bool = False
+) -> pd.DataFrame:
     """Every reading, and a law for every gap of the record of every cell that was ever read."""
     _check_members(members)
     plan = run.info["data"]["plan"]
     record = standard_record(run, frames)
+    if recalibrate and past_only:
+        raise SolidError("widths that all readings ask for look on what came later; leave recalibrate or past_only out")
+    model = _recalibrated(run, record, None) if recalibrate else run.model
     cells, column = np.unique(record.cells, return_inverse=True)
     read = np.zeros((len(record), len(cells)), bool)
     read[record.frames, column] = True
@@ -143,7 +162,7 @@ def fill_record(run: RunRecord, frames: Frames, members: int, seed: int, past_on
         mine = np.flatnonzero(frame // TOGETHER == block)
         scene = Scene.filling(frame[mine], cell[mine], plan["before"], 0 if past_only else plan["after"])
         drawn[:, mine], laws[:, mine] = answer_shown(
-            run.model, record, scene, len(drawn), seed, run.scaling, INTERVAL, number, as_read=True
+            model, record, scene, len(drawn), seed, run.scaling, INTERVAL, number, as_read=True
         )
     _, _, low, median, high = laws
     gaps = _table(run, record, frame, cell).assign(value=median, low=low, high=high, filled=True)

@@ -73,11 +73,12 @@ def draw_scenes(
     scenes: Sequence[Scene],
     numbers: Sequence[int],  # of the scenes: each has noise of its own
     engine: Engine,
+    told: SolidSet | None = None,  # a model that workers are told; None: they open the run's
     **options: Any,  # of `answer_shown`
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:  # positions of scenes; what `answer_shown` gives
     """Scenes as they are ready, drawn by the run of sets that is here, or by the one that workers open."""
     away = engine.kind != "here"
-    model = run.path.resolve() if away else run.model
+    model = told or (run.path.resolve() if away else run.model)
     work = partial(_draw_part, model, record, list(zip(scenes, numbers, strict=True)), options)
     shares = [
         (place, part)

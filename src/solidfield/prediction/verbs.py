@@ -22,8 +22,18 @@ from .context import FramesLike, Times, choose_rows, frames_for, query, stretch
 from .predict import predict
 from .sets import fill_record, set_maps
 
-# Options of drawing that a model of sets has a use for.
-SET_OPTIONS = ("members", "seed", "quantiles", "keep_members", "max_memory", "engine", "progress", "as_read")
+# Options that a model of sets has a use for: those of drawing, and its own.
+SET_OPTIONS = (
+    "members",
+    "seed",
+    "quantiles",
+    "keep_members",
+    "max_memory",
+    "engine",
+    "progress",
+    "as_read",
+    "recalibrate",
+)
 
 
 def reconstruct(
@@ -56,8 +66,9 @@ def reconstruct(
     past_only : bool
         A run of `solid-set` also knows what came later, unless this is set; others never do. Default: False.
     **options
-        Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress; and `as_read`, of a run of
-        `solid-set` with offsets: what a sensor would read, its offset included, instead of the field.
+        Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress. Of a run of `solid-set` also
+        `recalibrate`: laws as wide as the readings given ask, where their season is another than that of training;
+        and `as_read`, with offsets: what a sensor would read, its offset included, instead of the field.
 
     Returns
     -------
@@ -120,6 +131,7 @@ def fill(
     past_only: bool = False,
     keep_members: bool = False,
     say: Say | None = None,
+    recalibrate: bool = False,
 ) -> pd.DataFrame:
     """Fill every gap of the record of every cell that was ever read; needs a run of `solid-set`.
 
@@ -129,6 +141,8 @@ def fill(
         As for `reconstruct`.
     keep_members : bool
         Also a column for each member; within a day of gaps members are coherent. Default: False.
+    recalibrate : bool
+        Laws as wide as the readings given ask, each of some hidden in turn. Default: False.
 
     Returns
     -------
@@ -139,11 +153,11 @@ def fill(
     Raises
     ------
     SolidError
-        If the run is of another model, or the frames lie on another grid.
+        If the run is of another model, the frames lie on another grid, or `recalibrate` meets `past_only`.
     """
     _only_sets(run, "fill")
     given, _, _ = frames_for(run, frames, say)
-    return fill_record(run, given, members, seed, past_only, keep_members)
+    return fill_record(run, given, members, seed, past_only, keep_members, recalibrate)
 
 
 def assimilate(
@@ -195,7 +209,7 @@ def assimilate(
         leads = list(range(1, walk + 1))
         maps = set_maps(run, given, rows, times, leads, until=last, notes=notes, **kept)
         return _with_read(run, maps, _read_on_the_way(run, given, first, walk))
-    _no_sensors(run, options)
+    _not_of_sets(run, options)
     source, later = query(run, given, rows, 1, walk, dynamic, assimilate=True)
     drawing = {"members": members, "seed": seed, "notes": notes, **options}
     maps = predict(run, source, times[rows], steps=walk, later=later, **drawing)
@@ -219,7 +233,7 @@ def _predict(
         kept = _set_options(options, dynamic)
         leads = [0] if lead == 0 else list(range(1, steps + 1))
         return set_maps(run, given, rows, times, leads, past_only=past_only, notes=notes, **kept)
-    _no_sensors(run, options)
+    _not_of_sets(run, options)
     source, later = query(run, given, rows, lead, steps, dynamic)
     return predict(run, source, times[rows], steps=steps, later=later, notes=notes, **options)
 
@@ -233,9 +247,12 @@ def _set_options(options: dict[str, Any], dynamic: xr.Dataset | None) -> dict[st
     return {name: value for name, value in options.items() if name in SET_OPTIONS}
 
 
-def _no_sensors(run: RunRecord, options: dict[str, Any]) -> None:
-    if options.pop("as_read", False):
-        _only_sets(run, "tell a sensor's reading from the field")
+def _not_of_sets(run: RunRecord, options: dict[str, Any]) -> None:
+    """Refuse what only a model of sets can do."""
+    verbs = {"as_read": "tell a sensor's reading from the field", "recalibrate": "be recalibrated by readings at hand"}
+    for name, verb in verbs.items():
+        if options.pop(name, False):
+            _only_sets(run, verb)
 
 
 def _only_sets(run: RunRecord, verb: str) -> None:

@@ -68,7 +68,7 @@ def _fields(one: Shown, kept: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         ]
         for layer in layers:
             yield f"{variable} {layer}", over_times(variable, layer)
-        for layer in set(one.about["has"]) - {"read"}:
+        for layer in (name for name in one.about["has"] if name != "read"):
             per_start = np.stack([one.frame(variable, layer, start, 0) for start in range(one.starts)])
             yield f"{variable} {layer}", per_start
         if len(kept):

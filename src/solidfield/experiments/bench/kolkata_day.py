@@ -8,7 +8,8 @@ predicted, and the score is
 
 Beside ours stands what people really use: a forest of 100 trees on (time, lat, lon), fitted to those rows, as a
 quantile forest. Our weights come from the seasons that are not judged (spring and autumn); what is known of the judged
-winter is what the protocol gives, of which a question looks at eight hours on either side.
+winter is what the protocol gives, of which a question looks at eight hours on either side, and which tells how wide
+laws are to be there (`prediction/at_hand.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ...pairs.covariates import Covariates, fit_recipe
 from ...pairs.frames import Frames
 from ...pairs.records import record_of
 from ...pairs.scaling import Scaling
+from ...prediction.at_hand import recalibrated
 from ...questions.drawing import Plan
 from ...questions.record import Record
 from ...report.trees import TREES, even_levels, leaf_members
@@ -42,6 +44,7 @@ from .laws import LEVELS, laws_at
 FIRST = pd.Timestamp("2023-12-01")
 DAYS = (*range(4, 38), *range(42, 63))  # counted from FIRST, the first of them 1
 BEFORE = 3  # days whose readings are given, too
+ASKED = 500  # questions about given readings that tell how wide laws are to be in a winter that training never saw
 PLAN = Plan(before=8, after=8, unread=0.5, outage=0.0, longest=12, sparse=0.3, sparse_unread=0.5)
 KINDS = {"static and mobile": "", "static only": "Static"}  # which files
 PUBLISHED = (  # mean RMSE with static and mobile sensors, with static ones alone; F: read off a figure, M: measured
@@ -136,6 +139,8 @@ def answers(
     away = np.ones(len(record.cells), bool)
     away[given] = False
     known = record.without(np.flatnonzero(away))
+    window = known.window(int(record.frames[given].min()), int(record.frames[given].max()) + 1)
+    model = recalibrated(model, scaling.of_readings(window), PLAN, asked=ASKED)
     laws = laws_at(model, scaling, known, record.frames[asked], record.cells[asked], PLAN)
     return laws | {"forest": _forest(rows, given, asked, numpy_generator(seed, "forest", day, fold))}
 

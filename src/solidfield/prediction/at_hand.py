@@ -1,0 +1,51 @@
+"""Widths for the season at hand: laws of sets that hold their share of the readings that are given.
+
+A run is calibrated by days held out of its training. In another season its laws may be too wide or too narrow, and the
+readings that it is given show by how much: each of some of them is asked about as if it had not been read, and laws are
+stretched as these ask, by kind of question and level (`SolidSet.recalibrate`). n windows of readings are trusted
+
+    t = n / (n + 1),      stretch = (stretch of training)^(1 - t) (stretch asked for)^t,
+
+so a few hours change little and a week nearly all. Nothing later than what a question may know is looked at: for
+forecasts readings up to the first time they start from. Off unless asked for, and maps that had it say so.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+
+from ..keys import torch_generator
+from ..models.solid_set import SolidSet
+from ..questions.drawing import Plan, draw
+from ..questions.record import Record
+from ..scores.conformal import FEWEST
+
+ASKED, AT_ONCE = 3000, 500  # questions about readings at hand
+SAID = "laws stretched as the readings given ask, each of some hidden in turn"
+
+
+def recalibrated(
+    model: SolidSet,
+    record: Record,  # what is given, standardised
+    plan: Plan,  # how the model was trained to be asked
+    last: int | None = None,  # the last frame that may be looked at; None: all
+    seed: int = 0,
+    asked: int = ASKED,
+) -> SolidSet:
+    """The model with widths as these readings ask; as it is where they are too few to tell."""
+    known = record if last is None else record.window(0, last + 1)
+    if len(known.cells) < FEWEST:
+        return model
+    # As the network is there: no sensor is away but those that are.
+    as_it_is = replace(plan, sparse=0.0, sparse_unread=0.0, outage=0.0, as_was=0.0)
+    readings, windows = np.arange(len(known.cells)), len(np.unique(known.frames)) / plan.before
+    lessons = (
+        draw(known, readings, min(AT_ONCE, asked - start), as_it_is, "test", torch_generator(seed, "at hand", start))
+        for start in range(0, asked, AT_ONCE)
+    )
+    fitting = copy.deepcopy(model)
+    fitting.recalibrate(lessons, windows / (windows + 1))
+    return fitting
