@@ -151,10 +151,8 @@ def jumps(scene: Scene, steps: Steps) -> list[Finding]:
         both = (np.minimum(np.abs(z[:-1]), np.abs(z[1:])) > SPIKE) & (z[:-1] * z[1:] < 0)
         spikes = np.flatnonzero(both) + 1
         if len(spikes):
-            text = (
-                f"{name}: {len(spikes):,} single readings stand out from the ones before and after by more than "
-                f"{SPIKE:g} usual changes"
-            )
+            many = f"{len(spikes):,} single readings stand" if len(spikes) > 1 else "a single reading stands"
+            text = f"{name}: {many} out from the ones before and after by more than {SPIKE:g} usual changes"
             remedy = "`solid grid --outliers mad:6` drops and lists readings far from their frame; by default they stay"
             found.append(scene.finding("spikes", "doubt", text, steps.at[spikes], remedy, len(spikes)))
         if len(scale) < 5:
