@@ -197,12 +197,15 @@ def test_the_command_line_fills_from_and_into_csv_and_parquet_alike(run, tmp_pat
     pd.testing.assert_frame_equal(columns, written, check_dtype=False, rtol=1e-6)
 
 
-def test_the_command_line_predicts_what_the_run_does(run, tmp_path):
+@pytest.mark.parametrize("recalibrate", [False, True])
+def test_the_command_line_predicts_what_the_run_does(run, tmp_path, recalibrate):
     readings().to_dataframe().dropna().reset_index().to_csv(tmp_path / "pm.csv", index=False)
     words = ["--at", "2024-01-05T08:00", "--steps", "2", "--members", "4", "--out", str(tmp_path / "maps.nc")]
+    words += ["--recalibrate"] if recalibrate else []
     answer = CliRunner().invoke(app, ["predict", str(run.path), str(tmp_path / "pm.csv"), *words])
     assert answer.exit_code == 0, answer.output
-    maps = run.forecast(run.read(tmp_path / "pm.csv"), at="2024-01-05T08:00", steps=2, members=4)
+    options = {"at": "2024-01-05T08:00", "steps": 2, "members": 4, "recalibrate": recalibrate}
+    maps = run.forecast(run.read(tmp_path / "pm.csv"), **options)
     np.testing.assert_array_equal(sf.open_maps(tmp_path / "maps.nc")["pm"], maps["pm"])
 
 
