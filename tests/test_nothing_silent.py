@@ -171,7 +171,7 @@ def test_predict_says_what_became_of_the_rows(at):
         (("--lead", 0, "--steps", 3), "has no --steps 3"),
         (("--since", "2024-01-02"), "add --assimilate"),
         (("--assimilate", "--at", "2024-01-02", "--at", "2024-01-03"), "all --at but one"),
-        (("--recalibrate",), "does nothing for readings"),
+        (("--recalibrate",), "cannot be recalibrated by readings at hand"),
         (("--scenes", 3), "does nothing for readings"),
         (("--members", 10**9), "GiB"),
     ],
