@@ -337,6 +337,9 @@ def test_a_forecast_is_recalibrated_by_nothing_later(run):
 def test_too_few_readings_change_nothing(run):
     record = standard_record(run, as_frames(readings()[:10]))
     assert recalibrated(run.model, record, AS_IT_IS) is run.model
+    maps = run.forecast(readings()[:10], members=4, recalibrate=True, at="last")
+    assert "laws as in training" in maps.attrs["notes"]
+    xr.testing.assert_identical(maps["pm"], run.forecast(readings()[:10], members=4, at="last")["pm"])
 
 
 def test_a_record_filled_from_the_past_is_not_recalibrated_by_the_future(run):

@@ -341,10 +341,11 @@ def _found(
         spread = np.mean([given(law, used)[0].spread_left() for law in laws], axis=0)
         maps.append(np.full(run.grid.cells, np.nan))
         maps[-1][wanted.cells] = spread
-    score = mean_score([given(law, every) for law in laws])
-    alone = np.mean([joint.gains(groups) for joint, groups in laws], axis=0)
     if trial is not None and trial.attempts:
         score, alone = trial.score(()), trial.alone()
+    else:
+        score = mean_score([given(law, every) for law in laws])
+        alone = np.mean([joint.gains(groups) for joint, groups in laws], axis=0)
     every_one = pd.DataFrame({"name": sensors.names, "gain_alone": alone})
     if trial is not None:
         every_one["own_error"] = np.sqrt(trial.errors / trial.believed)

@@ -25,6 +25,7 @@ from ..scores.conformal import FEWEST
 
 ASKED, AT_ONCE = 3000, 500  # questions about readings at hand
 SAID = "laws stretched as the readings given ask, each of some hidden in turn"
+TOO_FEW = f"laws as in training: fewer than {FEWEST} readings were given up to then to recalibrate by"
 
 
 def recalibrated(

@@ -27,7 +27,7 @@ from ..questions.drawing import Plan
 from ..questions.record import Record
 from ..training.record import RunRecord
 from .answer import Scene, answer_shown
-from .at_hand import SAID, recalibrated
+from .at_hand import SAID, TOO_FEW, recalibrated
 from .ensemble import DRAWN, Summary, check_memory, join
 from .maps import to_dataset
 from .predict import QUANTILES, provenance
@@ -80,14 +80,13 @@ def set_maps(
             last = int(tick[row] if until is None else tick[until])
             check_lead(run, int(tick[row]) + max(leads) - last)
             scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last))
-    model = run.model
+    told = None  # workers open the run as it was trained
     if recalibrate:
-        model = _recalibrated(run, record, None if tuple(leads) == (0,) and not past_only else int(tick[rows].min()))
-        notes = "; ".join(filter(None, (notes, SAID)))
+        told = _recalibrated(run, record, None if tuple(leads) == (0,) and not past_only else int(tick[rows].min()))
+        notes = "; ".join(filter(None, (notes, TOO_FEW if told is run.model else SAID)))
     found = dict[int, Summary]()
     numbers, drawn = [int(tick[row]) for row in rows], members if keep_members else 0
     drawing: dict[str, Any] = {"members": drawn, "seed": seed, "as_read": as_read, "quantiles": quantiles}
-    told = None if model is run.model else model  # workers open the run as it was trained
     for place, values, laws in draw_scenes(run, record, scenes, numbers, engine, told, scaling=run.scaling, **drawing):
         standard, shown = (_on_the_map(part, inside, len(leads), size) for part in (values, laws))
         kept = run.scaling.restore(torch.from_numpy(standard)).numpy() if keep_members else None

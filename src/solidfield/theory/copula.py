@@ -64,10 +64,8 @@ SCALES = (0.0, 0.5, 0.8, 1.2, 1.8, 2.7, 4.0, 6.0, 9.0)  # in cells; 0 is white
 SUBSET = 64
 JITTER = 1e-4
 DENSE = 2**21  # readings x cells up to which every cell hears every reading ...
-TILE, NEAREST = (
-    16,
-    240,
-)  # ... else tiles of so many cells a side hear the nearest; 256 would fall on few lines of caches
+TILE = 16  # cells a side of the tiles that else hear the nearest
+NEAREST = 240  # of the readings; 256 would fall on few lines of caches
 AT_ONCE = 16  # tiles whose matrices are in memory together: few, so that they stay in the cache
 
 
