@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from solidfield.models.solid_set import KINDS, SolidSet
+from solidfield.models.solid_set import SolidSet
+from solidfield.models.stretch import KINDS, kind_of
 from solidfield.prediction.answer import Scene, answer
 from solidfield.questions.asking import Hiding, ask
 from solidfield.questions.drawing import Plan, draw
@@ -57,14 +58,13 @@ def test_what_was_read_is_as_it_was_read():
 
 
 def test_every_kind_of_question_is_told_apart():
-    model = gaussian_model(16)
     record, _ = simulated(covariance(), 12, 0.9)
     middle = np.flatnonzero((record.frames == 6) & (record.cells == 20))
     frame, cell = record.frames[middle], record.cells[middle]
 
     def kind(first: int, last: int, hiding: Hiding) -> str:
         asked = ask(record, frame, cell, np.array([first]), np.array([last]), hiding, "train", torch.Generator())
-        return KINDS[int(model.kind(asked)[0])]
+        return KINDS[int(kind_of(asked)[0])]
 
     never = torch.tensor([[1, 0]])
     thin = torch.zeros(1)

@@ -15,7 +15,7 @@ from solidfield.keys import torch_generator
 from solidfield.models import MODELS
 from solidfield.models.adversarial import Adversarial
 from solidfield.models.inr_gan import INRGAN
-from solidfield.training.optimise import adamw, moments, restore_moments, update_average
+from solidfield.training.optimise import moments, optimiser_of, restore_moments, update_average
 
 TRAINED = [model for model in MODELS.values() if not issubclass(model, Fitted)]
 
@@ -25,15 +25,16 @@ def test_every_objective_has_its_own_betas(model: type[Forecaster]):
     """A game forgets its old gradients, as StyleGAN's recipes do; everything else has Adam's usual memory."""
     expected = (0.0, 0.99) if issubclass(model, Adversarial) else (0.9, 0.999)
     for objective in contract.build(model, contract.make_spec()).objectives():
-        assert adamw(objective, tiny.tiny_config()).param_groups[0]["betas"] == expected
+        assert optimiser_of(objective, tiny.tiny_config()).param_groups[0]["betas"] == expected
 
 
-def test_a_game_put_back_goes_on_with_the_same_bits():
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_a_game_put_back_goes_on_with_the_same_bits(optimiser: str):
     """Weights and moments taken after two steps and given to a new game: its third step is the third step."""
     spec = contract.make_spec((8, 8))
-    pair, config = contract.make_pair(spec), tiny.tiny_config()
+    pair, config = contract.make_pair(spec), tiny.tiny_config().model_copy(update={"optimiser": optimiser})
 
-    def steps(model: Forecaster, optimisers: list[torch.optim.AdamW], numbers: range) -> None:
+    def steps(model: Forecaster, optimisers: list[torch.optim.Optimizer], numbers: range) -> None:
         for step in numbers:
             for objective, optimiser in zip(model.objectives(), optimisers, strict=True):
                 optimiser.zero_grad()
@@ -41,7 +42,7 @@ def test_a_game_put_back_goes_on_with_the_same_bits():
                 optimiser.step()
 
     one, other = contract.build(INRGAN, spec), contract.build(INRGAN, spec)
-    mine, theirs = ([adamw(objective, config) for objective in model.objectives()] for model in (one, other))
+    mine, theirs = ([optimiser_of(objective, config) for objective in model.objectives()] for model in (one, other))
     steps(one, mine, range(2))
     other.load_state_dict(one.state_dict())
     kept = {name: tensor.clone() for name, tensor in moments(one.objectives(), mine).items()}  # as a file would

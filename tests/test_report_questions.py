@@ -8,7 +8,8 @@ import torch
 
 import solidfield as sf
 from solidfield.grid import Grid
-from solidfield.models.solid_set import SolidSet, bounded, stretched, unbounded
+from solidfield.models.solid_set import SolidSet, bounded, unbounded
+from solidfield.models.stretch import AHEAD_KINDS, EDGES, KINDS, LEVELS, stretched, stretches
 from solidfield.prediction.answer import Scene
 from solidfield.prediction.laws import LATENTS, moments
 from solidfield.questions.record import Record
@@ -154,10 +155,34 @@ def test_a_bounded_law_never_leaves_the_tail_and_comes_back():
 def test_a_stretch_makes_its_intervals_hold_their_share():
     generator = torch.Generator().manual_seed(0)
     wide = 1.4 * torch.randn(40_000, generator=generator)  # the truth is wider than the law
-    from solidfield.models.solid_set import LEVELS, stretches
-
     factors = stretches(wide.abs(), torch.zeros(len(wide), dtype=torch.long))[:1]
     z = torch.special.ndtri(torch.tensor([(1 + level) / 2 for level in LEVELS], dtype=torch.float64)).float()
     edges = stretched(z[:, None], factors)[:, 0]
     held = [(wide.abs() <= edge).float().mean().item() for edge in edges]
     assert held == pytest.approx(LEVELS, abs=0.01)
+
+
+def test_a_tail_is_that_of_all_kinds_alike_in_units_of_each_kind():
+    """Laws ahead, too narrow by 1.2 or 1.5, with normal tails; others with heavier ones: each gets its own tail."""
+    generator = torch.Generator().manual_seed(0)
+    count, scale = 30_000, torch.where(torch.arange(len(KINDS)) % 2 == 0, 1.2, 1.5)
+    kinds = torch.arange(len(KINDS)).repeat_interleave(count)
+    normal = torch.randn(len(kinds), generator=generator)
+    heavy = torch.where(normal.abs() > EDGES[1], normal * (normal.abs() / EDGES[1]), normal)  # beyond 90 % alone
+    sizes = (scale[kinds] * torch.where(AHEAD_KINDS[kinds], normal, heavy)).abs()
+    found = stretches(sizes, kinds)
+    torch.testing.assert_close(found[:, :2], scale[:, None].expand(-1, 2), rtol=0.03, atol=0)
+    torch.testing.assert_close(found[AHEAD_KINDS, 2:], scale[AHEAD_KINDS, None].expand(-1, 2), rtol=0.04, atol=0)
+    expected = (scale[~AHEAD_KINDS, None] * EDGES[2:] / EDGES[1]).clamp(max=2.0)
+    torch.testing.assert_close(found[~AHEAD_KINDS, 2:], expected, rtol=0.04, atol=0)
+
+
+def test_a_single_wild_target_of_a_kind_hardly_moves_its_tail():
+    """Of 600 targets ahead of one kind the largest is a hundred times the others': the tail is that of all."""
+    generator = torch.Generator().manual_seed(0)
+    kinds = torch.arange(len(KINDS)).repeat_interleave(600)
+    sizes = torch.randn(len(kinds), generator=generator).abs()
+    calm = stretches(sizes, kinds)
+    wild = sizes.clone()
+    wild[kinds == len(KINDS) - 1] = torch.where(sizes[-600:] > 2.8, 100.0, sizes[-600:])
+    assert float((stretches(wild, kinds)[-1] / calm[-1]).max()) < 1.15

@@ -70,7 +70,14 @@ def trained(
     return RunRecord.open(folder)
 
 
-QUESTIONS: dict[str, Any] = {"batch": 256, "lr": 2e-3, "warmup": 200, "validate_every": 500, "checkpoint_every": 500}
+QUESTIONS: dict[str, Any] = {
+    "batch": 256,
+    "optimiser": "muon",
+    "lr": 2e-3,
+    "warmup": 200,
+    "validate_every": 500,
+    "checkpoint_every": 500,
+}
 
 
 def trained_on_questions(

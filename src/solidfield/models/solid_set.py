@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -30,20 +29,13 @@ from torch import Tensor, nn
 from ..forecast import Objective
 from ..grid import Grid
 from ..questions.asking import Lesson, Questions
-from ..scores.conformal import FEWEST, conformal_quantile
+from ..scores.conformal import FEWEST
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from .neighbours import NEAREST, nearest_readings
 from .set_encoder import Blur, SetEncoder
+from .stretch import KINDS, LEVELS, NARROWEST, SLIMMEST, UNREAD_KINDS, WIDEST, body, kind_of, stretched, stretches
 
-GAPS, UNREAD, AHEAD = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+"), ("unread", "unread, outage"), ("1", "2-4", "5+")
-KINDS = (*GAPS, *UNREAD, *(f"ahead {lead}" for lead in AHEAD), *(f"unread, ahead {lead}" for lead in AHEAD))
-UNREAD_KINDS = [place for place, name in enumerate(KINDS) if name.startswith("unread")]
-NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
-SLIMMEST = 0.4  # ... of one that readings at hand ask for: seasons differ by more than days
-LEVELS = (0.5, 0.9, 0.98, 0.998)  # of central intervals that are made to hold their share
-EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
-SLOWEST = 0.2  # of the stretched z, so that levels never cross
 FULL = 0.999  # of a tail: beyond, nothing is told apart
 FLAT = 0.05  # standard deviations: the shortest tail
 TAIL = 0.99  # the quantile of the readings where their tail begins
@@ -234,7 +226,7 @@ class SolidSet(nn.Module):
     def quantile_function(self, questions: Questions, as_read: bool = True) -> Callable[[Tensor], Tensor]:
         """As `quantiles`, for latents of several kinds: the features of the questions are made once."""
         features, law = self.evened(questions, as_read)
-        channel, factors = questions.asked_channel, self.stretch[questions.asked_channel, self.kind(questions)]
+        channel, factors = questions.asked_channel, self.stretch[questions.asked_channel, kind_of(questions)]
 
         @torch.no_grad()
         def values(latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
@@ -258,9 +250,7 @@ class SolidSet(nn.Module):
         if errors is not None:
             law = replace(law, std=torch.hypot(law.std, errors))
         z = torch.atleast_2d(latents)
-        z = stretched(
-            z.expand(len(z), len(questions)), self.prior_stretch[questions.asked_channel, self.kind(questions)]
-        )
+        z = stretched(z.expand(len(z), len(questions)), self.prior_stretch[questions.asked_channel, kind_of(questions)])
         return bounded(law.mean + law.std * z, self.ends[questions.asked_channel])
 
     @torch.no_grad()
@@ -271,39 +261,26 @@ class SolidSet(nn.Module):
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
         return self.law.latent(features, z, channel, error), self._prior_latent(lesson, law)
 
-    def kind(self, questions: Questions) -> Tensor:  # (B,) positions in KINDS
-        """What a question is like, by what it knows."""
-        far = 2**30
-        lag = torch.where(questions.known, questions.frame, far)
-        own = questions.known & questions.own
-        gap = torch.where(own, questions.frame.abs(), far).amin(1)
-        latest = torch.where(questions.known, questions.frame, -far).amax(1)
-        nearest = lag.abs().amin(1)
-        ahead = latest < 0
-        by_gap = torch.bucketize(gap, torch.tensor([1, 6, 24]))
-        by_lead = 6 + torch.bucketize(-latest, torch.tensor([1, 4])).clamp(max=2) + 3 * (gap == far)
-        unread = torch.where(nearest > 0, 5, 4)
-        return torch.where(ahead, by_lead, torch.where(gap < far, by_gap, unread))
-
     @torch.no_grad()
     def calibrate(self, held_out: Iterable[Lesson], everywhere: Iterable[Lesson] = ()) -> dict[str, float]:
         """Stretch the laws of each kind until central intervals hold their share of held-out targets.
 
         `held_out` asks about unread places only where training never did so, and these are few, by chance easy or hard.
-        `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there.
+        `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there
+        (by its 90 % intervals: a ratio of two far quantiles would be one of chance).
         """
         every = []
         own, prior, kinds, channel = self._latents(held_out)
         for lesson in everywhere:
             z = self._prior_latent(lesson, self.kriged(lesson.questions)[1])
-            every.append((z, self.kind(lesson.questions), lesson.questions.asked_channel))
+            every.append((z, kind_of(lesson.questions), lesson.questions.asked_channel))
         for c in range(self.prior.channels):
             mine = channel == c
             self.stretch[c], self.prior_stretch[c] = (stretches(z[mine].abs(), kinds[mine]) for z in (own, prior))
         for c in range(self.prior.channels if every else 0):
             z, kinds, channel = (torch.cat(part) for part in zip(*every, strict=True))
             wanted = stretches(z[channel == c].abs(), kinds[channel == c])[UNREAD_KINDS]
-            harder = wanted / self.prior_stretch[c, UNREAD_KINDS]
+            harder = body(wanted) / body(self.prior_stretch[c, UNREAD_KINDS])
             self.stretch[c, UNREAD_KINDS] = (harder * self.stretch[c, UNREAD_KINDS]).clamp(NARROWEST, WIDEST)
             self.prior_stretch[c, UNREAD_KINDS] = wanted
         return dict(zip(KINDS, self.stretch[0, :, LEVELS.index(0.9)].tolist(), strict=True))
@@ -329,7 +306,7 @@ class SolidSet(nn.Module):
     def _latents(self, lessons: Iterable[Lesson]) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # (n,) each
         """z under the laws and under the prior, kinds and variables of what was read."""
         found = [
-            (*self.latent(lesson), self.kind(lesson.questions), lesson.questions.asked_channel) for lesson in lessons
+            (*self.latent(lesson), kind_of(lesson.questions), lesson.questions.asked_channel) for lesson in lessons
         ]
         own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
         return own, prior, kinds, channel
@@ -337,36 +314,6 @@ class SolidSet(nn.Module):
     def _prior_latent(self, lesson: Lesson, law: Laws) -> Tensor:  # (B,)
         values = unbounded(lesson.values, self.ends[lesson.questions.asked_channel])
         return (values - law.mean) / torch.hypot(law.std, lesson.errors)
-
-
-def stretches(
-    sizes: Tensor,  # (n,) |z| of held-out targets
-    kinds: Tensor,  # (n,) positions in KINDS
-    narrowest: float = NARROWEST,
-) -> Tensor:  # (kinds, levels)
-    """What makes central intervals hold their share of the targets of each kind; of all where a kind has too few."""
-    size, kind = sizes.numpy(), kinds.numpy()
-    groups = [size[kind == place] for place in range(len(KINDS))]
-    groups = [group if len(group) >= FEWEST else size for group in groups]
-    asked = torch.tensor([[conformal_quantile(group, level) for level in LEVELS] for group in groups])
-    factors = (asked / EDGES).clamp(narrowest, WIDEST)
-    for place, level in enumerate(LEVELS):  # a level that so few targets say nothing of goes on as the one before
-        short = torch.tensor([len(group) * (1 - level) < 1 for group in groups])
-        factors[short, place] = factors[short, place - 1]
-    return factors
-
-
-def stretched(z: Tensor, factors: Tensor) -> Tensor:  # (K, B), (B, levels) -> (K, B)
-    """z with its central intervals widened level by level, straight lines between them and beyond the last."""
-    ends = F.pad(torch.cummax(factors * EDGES, 1).values, (1, 0))  # (B, 1 + levels)
-    starts = F.pad(EDGES, (1, 0))
-    size, moved = z.abs(), torch.zeros_like(z)
-    for place in range(len(LEVELS)):
-        slope = (ends[:, place + 1] - ends[:, place]) / (starts[place + 1] - starts[place])
-        last = place + 1 == len(LEVELS)
-        way = (size - starts[place]).clamp(0, None if last else float(starts[place + 1] - starts[place]))
-        moved = moved + way * slope.clamp_min(SLOWEST)
-    return moved * z.sign()
 
 
 def bounded(values: Tensor, ends: Tensor) -> Tensor:  # (..., B), (B, 4)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..errors import SolidError
-from ..models.solid_set import EDGES
+from ..models.stretch import EDGES
 
 EACH = 8  # latents on a piece: within a thousandth of the spread, and a thirtieth of the time of a map
 FARTHEST = 6.0  # beyond, one draw in a billion

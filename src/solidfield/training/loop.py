@@ -35,7 +35,7 @@ from ..theory.nearby import BOX, cut
 from . import folder
 from .budget import Budget
 from .checkpoint import State, load_state, save_state
-from .optimise import adamw, descend, learning_rate, moments, restore_moments, update_average
+from .optimise import descend, learning_rate, moments, optimiser_of, restore_moments, update_average
 from .processes import by_first, launch, repeatable
 from .record import STATE, Document
 from .task import PairTask, Task
@@ -236,7 +236,7 @@ def _loop(
         task.prepare(model, fabric.device)
     average = copy.deepcopy(model).eval().requires_grad_(False)
     objectives = model.train().objectives()
-    optimisers = [adamw(objective, config) for objective in objectives]
+    optimisers = [optimiser_of(objective, config) for objective in objectives]
     counters, best, step = Counters(), dict[str, Tensor](), 0
     if saved is not None:
         step, state = saved

@@ -20,11 +20,13 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.wrappers import _FabricOptimizer
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from ..config import TrainConfig
 from ..errors import SolidError
 from ..forecast import Objective
 from ..keys import key, torch_generator
+from .muon import Muon
 
 
 def learning_rate(
@@ -40,18 +42,15 @@ def learning_rate(
     return config.lr_end + (config.lr - config.lr_end) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def adamw(objective: Objective, config: TrainConfig) -> torch.optim.AdamW:
+def optimiser_of(objective: Objective, config: TrainConfig) -> Optimizer:
+    settings: dict[str, Any] = {"lr": config.lr, "betas": objective.betas, "weight_decay": config.weight_decay}
+    if config.optimiser == "muon":
+        return Muon(objective.parameters, **settings)
     # The fused kernel is several times faster on small models; loss scaling in half precision cannot use it.
-    return torch.optim.AdamW(
-        objective.parameters,
-        lr=config.lr,
-        betas=objective.betas,
-        weight_decay=config.weight_decay,
-        fused=config.precision != "16-mixed",
-    )
+    return torch.optim.AdamW(objective.parameters, **settings, fused=config.precision != "16-mixed")
 
 
-def moments(objectives: list[Objective], optimisers: list[torch.optim.AdamW]) -> dict[str, Tensor]:
+def moments(objectives: list[Objective], optimisers: list[Optimizer]) -> dict[str, Tensor]:
     """All that the optimisers remember, by `objective/parameter/slot`; the rest of them is configuration."""
     return {
         f"{objective.name}/{index}/{slot}": tensor
@@ -61,9 +60,7 @@ def moments(objectives: list[Objective], optimisers: list[torch.optim.AdamW]) ->
     }
 
 
-def restore_moments(
-    objectives: list[Objective], optimisers: list[torch.optim.AdamW], tensors: Mapping[str, Tensor]
-) -> None:
+def restore_moments(objectives: list[Objective], optimisers: list[Optimizer], tensors: Mapping[str, Tensor]) -> None:
     """Put everything back where `moments` took it from."""
     for objective, optimiser in zip(objectives, optimisers, strict=True):
         slots: dict[int, dict[str, Tensor]] = {}

@@ -29,7 +29,8 @@ from .lessons import QuestionTask
 from .loop import TrainResult, train_task
 
 LEADS = tuple(range(1, 7))  # of forecasts, unless others are asked for
-PACE = ("train.batch=256", "train.lr=2e-3")  # a question is one target, an example of pairs dozens
+# A question is one target, an example of pairs dozens.
+PACE = ("train.batch=256", "train.lr=2e-3", "train.optimiser='muon'")
 COMPARED = 2000  # held-out questions by which transforms are compared,
 BRIEF = 0.25  # after such a share of the prior's fit each: which is best shows long before it has settled
 LEVELS = np.arange(1, 20) / 20

@@ -23,7 +23,8 @@ import numpy as np
 import torch
 
 from ...engine import Progress
-from ...models.solid_set import KINDS, SolidSet
+from ...models.solid_set import SolidSet
+from ...models.stretch import KINDS
 from ...pairs.records import set_aside
 from ...prediction.answer import Scene, answer
 from ...questions.asking import Hiding, ask
