@@ -20,10 +20,10 @@ def gaussian_model(nearest: int = 200) -> SolidSet:
     model = SolidSet(GRID, 1, (1.0, 1.0), 12, nearest=nearest, law_options={"components": 1})
     truth = covariance()
     model.prior = truth
-    last = model.law.head[-1]
     with torch.no_grad():
-        last.weight.zero_()
-        last.bias.copy_(torch.tensor([0.0, 0.0, float(np.log(np.expm1(0.99)))]))  # softplus + 0.01 = 1
+        for last in model.law.last:
+            last.weight.zero_()
+            last.bias.copy_(torch.tensor([0.0, 0.0, float(np.log(np.expm1(0.99)))]))  # softplus + 0.01 = 1
     return model
 
 
@@ -79,7 +79,8 @@ def test_every_kind_of_question_is_told_apart():
 def test_a_stretch_makes_intervals_hold():
     model = gaussian_model(24)
     with torch.no_grad():
-        model.law.head[-1].bias[2] = float(np.log(np.expm1(0.59)))  # laws that are too narrow by 0.6
+        for last in model.law.last:
+            last.bias[2] = float(np.log(np.expm1(0.59)))  # laws that are too narrow by 0.6
     records = [simulated(covariance(), 12, 0.4, seed)[0] for seed in range(3)]
     plan = Plan(before=4, after=4, unread=1.0, outage=0.0, sparse=0.0)
     held = [draw(r, r.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3)) for r in records]

@@ -267,3 +267,34 @@ def test_a_law_can_begin_close_to_the_standard_normal(name):
     with torch.no_grad():
         values = law.table(torch.randn(200, 8))[:, 0]
     assert (values - NODES).abs()[:, 25:66].max() < 0.35  # within two standard deviations
+
+
+def test_a_pool_is_the_mixture_of_its_networks_laws():
+    """Its parts are theirs with a share of the weight each, its CRPS at most the mean of theirs; each learns alone."""
+    generator = torch_generator(0, "pool")
+    pool, alone = some_law("mixture", networks=2), [MixtureLaw(2, 2), MixtureLaw(2, 2)]
+    for head, law in zip(pool.head.each, alone, strict=True):
+        law.head.load_state_dict(head.state_dict())
+    features, values = torch.randn(60, 4, generator=generator), torch.randn(60, generator=generator)
+    channel, error = torch.arange(60) % 2, torch.rand(60, generator=generator)
+    shares = features.chunk(2, -1)
+    mean = sum(law.crps(own, values, channel, error) for law, own in zip(alone, shares, strict=True)) / 2
+    torch.testing.assert_close(pool.train().crps(features, values, channel, error), mean)
+    assert (pool.eval().crps(features, values, channel, error) <= mean + 1e-6).all()
+    surprise = [law.loss(own, values, channel, generator, error) for law, own in zip(alone, shares, strict=True)]
+    torch.testing.assert_close(pool.loss(features, values, channel, generator, error), sum(surprise) / 2)
+    below = [torch.special.ndtr(law.latent(own, values, channel)) for law, own in zip(alone, shares, strict=True)]
+    torch.testing.assert_close(torch.special.ndtr(pool.latent(features, values, channel)), sum(below) / 2)
+
+
+def test_a_network_of_a_pool_learns_nothing_of_the_others():
+    pool = some_law("mixture", networks=2)
+    features = torch.randn(20, 4, requires_grad=True)
+    values, channel = torch.randn(20), torch.zeros(20, dtype=torch.long)
+    pool.crps(features, values, channel).sum().backward()
+    own = features.grad.clone()
+    other = features.detach().clone()
+    other[:, 2:] += 1.0
+    other.requires_grad_()
+    pool.crps(other, values, channel).sum().backward()
+    torch.testing.assert_close(other.grad[:, :2], own[:, :2])

@@ -23,10 +23,10 @@ def bent_model() -> SolidSet:
     model = SolidSet(GRID, 1, (1.0, 1.0), 12, nearest=24)
     model.prior = covariance()
     with torch.no_grad():
-        last = model.law.head[-1]
-        last.weight.mul_(10)
-        last.bias.view(3, 3)[:, 0] = torch.tensor([0.5, 0.0, -0.5])
-        last.bias.view(3, 3)[:, 1] = torch.tensor([-0.6, 0.1, 1.2])
+        for last in model.law.last:
+            last.weight.mul_(10)
+            last.bias.view(3, 3)[:, 0] = torch.tensor([0.5, 0.0, -0.5])
+            last.bias.view(3, 3)[:, 1] = torch.tensor([-0.6, 0.1, 1.2])
         model.stretch.copy_(torch.tensor([0.9, 1.1, 1.4, 1.8]).expand_as(model.stretch))
         model.ends.copy_(torch.tensor([[-2.0, 0.4, 2.5, 0.8]]))
     return model

@@ -6,6 +6,9 @@ later the target's token is the feature vector of its law. Nothing says which ce
 holds at every other, also where no sensor ever stood. Yet the pattern of its neighbours would give a training place
 away, and the network would learn it by heart. So training blurs what it sees of a place that is asked about as if it
 were unread (`Blur`): its surroundings are zoomed, turned and mirrored at random, kriging weights told with an error.
+
+Several networks of different first weights read the same readings, and the target's features are those of all of them:
+what each of them has learned by heart is its own, and the pool of their laws (`theory/laws.py`) is the better for it.
 """
 
 from __future__ import annotations
@@ -70,18 +73,45 @@ class Layer(nn.Module):
         return x + self.each(self.between(x))
 
 
+class Network(nn.Module):
+    """Attention of a target to its readings, from what describes them to features."""
+
+    def __init__(self, reading: int, target: int, features: int, layers: int, heads: int):
+        super().__init__()
+        self.reading, self.target = _embed(reading, features), _embed(target, features)
+        self.layers = nn.ModuleList(Layer(features, heads) for _ in range(layers))
+        self.last = nn.LayerNorm(features)
+
+    def forward(
+        self,
+        readings: Tensor,  # (B, k, numbers of a reading)
+        target: Tensor,  # (B, numbers of a target)
+        valid: Tensor,  # (B, k) bool
+    ) -> Tensor:  # (B, features)
+        x = torch.cat([self.target(target)[:, None], self.reading(readings)], 1)
+        seen = F.pad(valid, (1, 0), value=True)[:, None, None]
+        for depth, layer in enumerate(self.layers):
+            x = layer(x, seen, target_only=depth == len(self.layers) - 1)
+        return self.last(x[:, 0])
+
+
 class SetEncoder(nn.Module):
-    """Features of targets from their nearest readings."""
+    """Features of targets from their nearest readings, those of several networks side by side."""
 
     def __init__(
-        self, features: int = 48, layers: int = 2, heads: int = 4, calendar: int = 0, static: int = 0, channels: int = 1
+        self,
+        features: int = 48,  # of each network
+        layers: int = 2,
+        heads: int = 4,
+        calendar: int = 0,
+        static: int = 0,
+        channels: int = 1,
+        networks: int = 1,
     ):
         super().__init__()
         self.named = channels if channels > 1 else 0  # of several variables a token says which it is
-        self.reading = _embed(TOKEN + static + self.named, features)
-        self.target = _embed(TARGET + calendar + static + self.named, features)
-        self.layers = nn.ModuleList(Layer(features, heads) for _ in range(layers))
-        self.last = nn.LayerNorm(features)
+        reading, target = TOKEN + static + self.named, TARGET + calendar + static + self.named
+        self.networks = nn.ModuleList(Network(reading, target, features, layers, heads) for _ in range(networks))
 
     def forward(
         self,
@@ -93,7 +123,7 @@ class SetEncoder(nn.Module):
         static: Tensor,  # (B, S) fields at the target
         static_known: Tensor,  # (B, k, S) fields at the readings, relative to the target's
         blur: Blur | None = None,  # in training
-    ) -> Tensor:  # (B, features)
+    ) -> Tensor:  # (B, networks * features)
         valid = known.valid
         step = known.offset / lengths
         frames, there, weight = step[..., 0], step[..., 1:], law.weight
@@ -106,9 +136,8 @@ class SetEncoder(nn.Module):
         which, whose = known.values.new_zeros(*valid.shape, 0), law.mean.new_zeros(len(valid), 0)
         if self.named and known.channel is not None and known.asked is not None:
             which, whose = (F.one_hot(c, self.named).to(apart.dtype) for c in (known.channel, known.asked))
-            apart = torch.where(
-                known.channel == known.asked[:, None], apart, 0.0
-            )  # of another variable it says nothing
+            mine = known.channel == known.asked[:, None]
+            apart = torch.where(mine, apart, 0.0)  # of another variable it says nothing
         token = torch.stack(
             [
                 trust * known.values,
@@ -125,15 +154,11 @@ class SetEncoder(nn.Module):
             ],
             -1,
         )
-        token = self.reading(torch.cat([token, static_known, which], -1) * valid[..., None])
+        readings = torch.cat([token, static_known, which], -1) * valid[..., None]
         when = torch.where(valid, frames.abs(), 24.0).amin(1).clamp(max=24)
         about = torch.stack([law.mean, law.std.log(), valid.float().mean(1), when.log1p()], -1)
-        target = self.target(torch.cat([about, calendar, static, whose], -1))
-        x = torch.cat([target[:, None], token], 1)
-        seen = F.pad(valid, (1, 0), value=True)[:, None, None]
-        for depth, layer in enumerate(self.layers):
-            x = layer(x, seen, target_only=depth == len(self.layers) - 1)
-        return self.last(x[:, 0])
+        target = torch.cat([about, calendar, static, whose], -1)
+        return torch.cat([network(readings, target, valid) for network in self.networks], -1)
 
 
 def _embed(count: int, width: int) -> nn.Module:

@@ -39,6 +39,7 @@ from .stretch import KINDS, LEVELS, NARROWEST, SLIMMEST, UNREAD_KINDS, WIDEST, b
 FULL = 0.999  # of a tail: beyond, nothing is told apart
 FLAT = 0.05  # standard deviations: the shortest tail
 TAIL = 0.99  # the quantile of the readings where their tail begins
+NETWORKS = 2  # whose laws are pooled
 LIKELIHOOD = 0.1  # its weight beside the CRPS
 AROUND = ((2, 0), (-2, 0), (0, 2), (0, -2))  # rows and columns to the places whose features a target takes in, too
 FEW = 160  # places that a network learns by heart; of many more it cannot
@@ -65,6 +66,7 @@ class SolidSet(nn.Module):
         nearest: int = NEAREST,
         features: int = 48,
         layers: int = 2,
+        networks: int = NETWORKS,
         offsets: bool = False,  # does every sensor have an offset of its own, which maps leave out?
         law: str = "mixture",
         law_options: dict[str, Any] | None = None,
@@ -74,8 +76,11 @@ class SolidSet(nn.Module):
         self.prior = SpaceTime(grid, lengths, channels=channels, globe=True, offsets=offsets).requires_grad_(False)
         self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
         self.static: Tensor
-        self.encoder = SetEncoder(features, layers, calendar=calendar, static=len(self.static), channels=channels)
-        self.law = LAWS[law](features, channels, **(law_options or {}))
+        fields = len(self.static)
+        self.encoder = SetEncoder(
+            features, layers, calendar=calendar, static=fields, channels=channels, networks=networks
+        )
+        self.law = LAWS[law](networks * features, channels, networks=networks, **(law_options or {}))
         self.law.begin_as_normal()
         self.register_buffer("steps", torch.ones(3))
         self.steps: Tensor  # typical steps between readings: frames, rows, columns

@@ -3,7 +3,9 @@
 A law turns features f into a monotone map x = Q(z; f) of a standard normal latent z, and learns it from observed
 targets alone: it never needs a neighbour, so nothing off M_o is ever missing. Two laws share one interface.
 
-`MixtureLaw`: x ~ sum_j pi_j N(mu_j, s_j^2), by likelihood; z = Phi^{-1}(F(x)).
+`MixtureLaw`: x ~ sum_j pi_j N(mu_j, s_j^2), by likelihood; z = Phi^{-1}(F(x)). Of M networks whose features stand side
+by side it is the pool, the mixture of their mixtures with equal weights; each learns alone, as if it were the only one:
+the pool is then wider where they disagree, and its CRPS is at most the mean of theirs.
 
 `DiffusionLaw`: the paper's denoising objective (Eq. 2) for a denoiser that reads x_tau at its own cell only, begun
 where a mixture ends. The mixture's own latent y of a value is nearly N(0, 1) by then; what is noised is y, and what is
@@ -26,7 +28,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -118,40 +120,76 @@ def interpolate(
     return torch.lerp(low, high, weight).permute(2, 0, 1)
 
 
+class SideBySide(nn.Module):
+    """Networks that each read their own share of the features."""
+
+    def __init__(self, each: list[nn.Sequential]):
+        super().__init__()
+        self.each = nn.ModuleList(each)
+
+    def forward(self, features: Tensor) -> Tensor:  # (..., M * F) -> (..., M * outputs)
+        shares = features.chunk(len(self.each), -1)
+        return torch.cat([one(share) for one, share in zip(self.each, shares, strict=True)], -1)
+
+
+def _head(features: int, width: int, outputs: int) -> nn.Sequential:
+    last = nn.Linear(width, outputs)
+    return nn.Sequential(nn.Linear(features, width), nn.SiLU(), last)
+
+
 class MixtureLaw(Law):
     """A mixture of Gaussians by likelihood, closed form both ways."""
 
     name = "mixture"
 
-    def __init__(self, features: int, channels: int = 1, components: int = 3, width: int = 64):
+    def __init__(self, features: int, channels: int = 1, components: int = 3, width: int = 64, networks: int = 1):
         super().__init__()
-        self.channels, self.components = channels, components
-        last = nn.Linear(width, 3 * channels * components)
-        self.head = nn.Sequential(nn.Linear(features, width), nn.SiLU(), last)
+        self.channels, self.components, self.networks = channels, components, networks
+        heads = [_head(features // networks, width, 3 * channels * components) for _ in range(networks)]
+        self.head = heads[0] if networks == 1 else SideBySide(heads)
         with torch.no_grad():  # spread the components, so that they do not begin as copies of one another
-            start = last.bias.view(channels, components, 3)
-            start[..., 1] += torch.linspace(-0.5, 0.5, components)
+            for last in self.last:
+                last.bias.view(channels, components, 3)[..., 1] += torch.linspace(-0.5, 0.5, components)
+
+    @property
+    def last(self) -> list[nn.Linear]:
+        """The last layer of each network's head."""
+        heads = self.head.each if isinstance(self.head, SideBySide) else [self.head]
+        return [cast(nn.Linear, cast(nn.Sequential, head)[-1]) for head in heads]
 
     @torch.no_grad()
     def begin_as_normal(self) -> None:
-        last = self.head[-1]
-        assert isinstance(last, nn.Linear)
-        last.weight *= 0.1
-        start = last.bias.view(self.channels, self.components, 3)
-        start[..., 0] = 0.0
-        start[..., 2] = math.log(math.expm1(0.9))  # the components' own spread; their places add the rest
+        for last in self.last:
+            last.weight *= 0.1
+            start = last.bias.view(self.channels, self.components, 3)
+            start[..., 0] = 0.0
+            start[..., 2] = math.log(math.expm1(0.9))  # the components' own spread; their places add the rest
 
-    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, J)
-        """log pi, mu, s."""
-        raw = self.head(features).unflatten(-1, (self.channels, self.components, 3))
+    def alone(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, M, J)
+        """log pi, mu, s of each network's own mixture."""
+        raw = self.head(features).unflatten(-1, (self.networks, self.channels, self.components, 3)).transpose(-4, -3)
         return raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
+
+    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, M * J)
+        """log pi, mu, s of the pool."""
+        log_pi, mu, s = (part.flatten(-2) for part in self.alone(features))
+        return log_pi - math.log(self.networks), mu, s
 
     def of(
         self, features: Tensor, channel: Tensor, error: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, J)
+    ) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, M * J)
         """The parts of one variable's law; with an error, of what is read."""
         log_pi, mu, s = (_pick(part, channel) for part in self.parts(features))
         return log_pi, mu, s if error is None else torch.hypot(s, error[:, None])
+
+    def _each(
+        self, score: Callable[..., Tensor], features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None
+    ) -> Tensor:  # (P,)
+        """The mean of a score over the networks, each alone."""
+        log_pi, mu, s = (_pick(part, channel).flatten(0, 1) for part in self.alone(features))  # (P * M, J)
+        own = [None if one is None else one.repeat_interleave(self.networks) for one in (values, error)]
+        s = s if own[1] is None else torch.hypot(s, own[1][:, None])
+        return score(log_pi, mu, s, own[0]).unflatten(0, (-1, self.networks)).mean(1)
 
     def loss(
         self,
@@ -161,9 +199,11 @@ class MixtureLaw(Law):
         generator: torch.Generator,
         error: Tensor | None = None,
     ) -> Tensor:
-        return _surprise(*self.of(features, channel, error), values)
+        return self._each(_surprise, features, values, channel, error)
 
     def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
+        if self.training:
+            return self._each(_mixture_crps, features, values, channel, error)
         return _mixture_crps(*self.of(features, channel, error), values)
 
     def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
@@ -209,6 +249,7 @@ class DiffusionLaw(Law):
         levels: float = 0.25,  # noise levels per target and encoder pass; each with eps and -eps
         weight: str = "likelihood",  # of a level: "likelihood" or "paper" (1 on |eps - eps_hat|^2)
         steps: int = 2,  # of the flow, classical Runge-Kutta in theta
+        networks: int = 1,  # whose features stand side by side
     ):
         super().__init__()
         if weight not in ("likelihood", "paper"):
@@ -216,7 +257,7 @@ class DiffusionLaw(Law):
         if levels <= 0:
             raise SolidError(f"levels = {levels} of the diffusion law would teach it nothing; give more than 0")
         self.channels, self.levels, self.weight, self.steps = channels, levels, weight, steps
-        self.mixture = MixtureLaw(features, channels, components)
+        self.mixture = MixtureLaw(features, channels, components, networks=networks)
         self.condition = nn.Linear(features, channels * width)
         self.noisy = nn.Linear(5, width, bias=False)
         self.inner = nn.Linear(width, width)
@@ -267,7 +308,8 @@ class DiffusionLaw(Law):
         zeta = cos * eps - sin * y
         weight = cos / sin if self.weight == "likelihood" else cos**2
         changed = 0.5 * math.pi * (weight * g * (g - 2 * zeta)).mean(0)  # (L,)
-        return _surprise(log_pi, mu, s, values).index_add(0, heard, changed * len(values) / max(count, 1))
+        own = self.mixture.loss(features, values, channel, generator, error)
+        return own.index_add(0, heard, changed * len(values) / max(count, 1))
 
     def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
         return self.mixture.crps(features, values, channel, error)
