@@ -35,6 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import SolidError
+from .mixture import mixture_cdf, mixture_crps, mixture_quantile, normal_cdf, normal_score, surprise
 
 NODES = torch.linspace(-4.5, 4.5, 91)  # latents at which a law is tabulated: 0.1 apart, tails beyond by extrapolation
 SPARSE = 3  # of so many nodes one is moved by the flow, which is smooth; the others go along
@@ -199,15 +200,15 @@ class MixtureLaw(Law):
         generator: torch.Generator,
         error: Tensor | None = None,
     ) -> Tensor:
-        return self._each(_surprise, features, values, channel, error)
+        return self._each(surprise, features, values, channel, error)
 
     def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
         if self.training:
-            return self._each(_mixture_crps, features, values, channel, error)
-        return _mixture_crps(*self.of(features, channel, error), values)
+            return self._each(mixture_crps, features, values, channel, error)
+        return mixture_crps(*self.of(features, channel, error), values)
 
     def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
-        return _normal_score(*self.of(features, channel, error), values)
+        return normal_score(*self.of(features, channel, error), values)
 
     def value(self, features: Tensor, latents: Tensor) -> Tensor:
         log_pi, mu, s = self.parts(features)  # (P, C, J)
@@ -215,24 +216,24 @@ class MixtureLaw(Law):
         side = torch.where(latents > 0, -1.0, 1.0)
         mu, z = side[..., None] * mu, -latents.abs()
         alone = mu + s * z[..., None]  # Q(z) of each component: that of the mixture lies between them
-        pi, wanted = log_pi.exp(), _normal_cdf(z)
+        pi, wanted = log_pi.exp(), normal_cdf(z)
         start, low, high = (pi * alone).sum(-1), alone.amin(-1), alone.amax(-1)
-        return side * _quantile(pi, mu, s, wanted, start, low, high, NEWTON_AFAR)
+        return side * mixture_quantile(pi, mu, s, wanted, start, low, high, NEWTON_AFAR)
 
     def table(self, features: Tensor) -> Tensor:
         log_pi, mu, s = (part[..., None, :] for part in self.parts(features))  # (P, C, 1, J)
         pi, nodes = log_pi.exp(), NODES.to(features)
         # Between neighbouring points of all components F is smooth and rises a little: a bracket for every quantile.
         coarse = (mu + s * nodes[::5, None]).flatten(-2).sort(-1).values  # (P, C, J * n)
-        rising = _below(pi, mu, s, coarse)
-        wanted = _normal_cdf(nodes).expand(*coarse.shape[:-1], -1).contiguous()
+        rising = mixture_cdf(pi, mu, s, coarse)
+        wanted = normal_cdf(nodes).expand(*coarse.shape[:-1], -1).contiguous()
         right = torch.searchsorted(rising, wanted).clamp(1, coarse.shape[-1] - 1)
         low, high = coarse.gather(-1, right - 1), coarse.gather(-1, right)
         # In latents a quantile is nearly straight between such points: two steps of Newton's method are left to do.
         latent = torch.special.ndtri(rising.clamp(1e-12, 1 - 1e-7))
         start, end = latent.gather(-1, right - 1), latent.gather(-1, right)
         between = torch.lerp(low, high, ((nodes - start) / (end - start).clamp_min(1e-6)).clamp(0, 1))
-        return _quantile(pi, mu, s, wanted, between, low, high, NEWTON).cummax(-1).values
+        return mixture_quantile(pi, mu, s, wanted, between, low, high, NEWTON).cummax(-1).values
 
 
 class DiffusionLaw(Law):
@@ -297,7 +298,7 @@ class DiffusionLaw(Law):
         count = math.ceil(self.levels * len(values))  # L in all
         heard = torch.randperm(len(values), generator=generator)[torch.arange(count) % len(values)].to(values.device)
         with torch.no_grad():
-            y = _normal_score(log_pi[heard], mu[heard], s[heard], values[heard])
+            y = normal_score(log_pi[heard], mu[heard], s[heard], values[heard])
         strata = torch.arange(count) + torch.rand(count, generator=generator)
         theta = (0.5 * math.pi * strata / count).clamp(0.02, 0.5 * math.pi - 0.02).to(values).expand(2, -1)  # (2, L)
         eps = torch.randn(count, generator=generator).to(values)
@@ -347,74 +348,6 @@ class DiffusionLaw(Law):
 
 def _pick(part: Tensor, channel: Tensor) -> Tensor:  # (P, C, ...), (P,) -> (P, ...)
     return part[torch.arange(len(channel), device=channel.device), channel]
-
-
-def _surprise(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
-    """-log of a mixture's density, up to a constant."""
-    z = (values[:, None] - mu) / s
-    return -torch.logsumexp(log_pi - s.log() - 0.5 * z**2, dim=-1)
-
-
-def _mixture_crps(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
-    """E|X - y| - E|X - X'| / 2 for X, X' of the mixture (Grimit et al. 2006)."""
-    pi, variance = log_pi.exp(), s**2
-    apart = mu[:, :, None] - mu[:, None, :]
-    own = pi[:, :, None] * pi[:, None, :] * _mean_size(apart, variance[:, :, None] + variance[:, None, :])
-    return (pi * _mean_size(values[:, None] - mu, variance)).sum(-1) - 0.5 * own.sum((1, 2))
-
-
-def _mean_size(mean: Tensor, variance: Tensor) -> Tensor:
-    """E|N(mean, variance)|."""
-    s = variance.sqrt()
-    z = mean / s
-    return s * math.sqrt(2 / math.pi) * torch.exp(-0.5 * z**2) + mean * (2 * torch.special.ndtr(z) - 1)
-
-
-def _normal_cdf(z: Tensor) -> Tensor:
-    """Phi(z) with all its digits in the lower tail, which `torch.special.ndtr` rounds to multiples of 3e-8."""
-    return 0.5 * torch.erfc(z * -math.sqrt(0.5))
-
-
-def _below(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor) -> Tensor:  # three of (..., J), (...) -> (...)
-    """F(x) of a mixture."""
-    return _total(pi, mu, s, x, _normal_cdf)
-
-
-def _total(pi: Tensor, mu: Tensor, s: Tensor, x: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
-    """The sum over components of pi_j f((x - mu_j) / s_j); component by component, since few are summed slowly."""
-    parts = zip(pi.unbind(-1), mu.unbind(-1), s.reciprocal().unbind(-1), strict=True)
-    total = torch.zeros(())
-    for weight, centre, narrow in parts:
-        total = total + weight * of((x - centre) * narrow)
-    return total
-
-
-def _quantile(
-    pi: Tensor, mu: Tensor, s: Tensor, wanted: Tensor, x: Tensor, low: Tensor, high: Tensor, steps: int
-) -> Tensor:  # three of (..., J), the others (...)
-    """log F(x) = log wanted by Newton's method from x, by halves wherever it would leave the bracket.
-
-    In a far tail log F is nearly a parabola, where F itself is flat: there a step of F would lead nowhere.
-    """
-    height = pi / (s * math.sqrt(2 * math.pi))
-    for _ in range(steps):
-        below = _below(pi, mu, s, x)
-        density = _total(height, mu, s, x, lambda z: torch.exp(-0.5 * z.square()))
-        low, high = torch.where(below < wanted, x, low), torch.where(below > wanted, x, high)
-        newton = x - (below / wanted).log() * below / density
-        x = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
-    return x
-
-
-def _normal_score(log_pi: Tensor, mu: Tensor, s: Tensor, values: Tensor) -> Tensor:  # three of (P, J), (P,) -> (P,)
-    """Phi^{-1}(sum_j pi_j Phi(z_j)), from whichever tail is the smaller so that far values keep their digits."""
-    pi, z = log_pi.double().exp(), (values[:, None].double() - mu) / s
-    below = (pi * _normal_cdf(z)).sum(-1)
-    above = (pi * _normal_cdf(-z)).sum(-1)
-    tiny = 1e-15
-    return torch.where(
-        below < above, torch.special.ndtri(below.clamp_min(tiny)), -torch.special.ndtri(above.clamp_min(tiny))
-    ).to(values.dtype)
 
 
 LAWS: dict[str, type[Law]] = {law.name: law for law in (MixtureLaw, DiffusionLaw)}
