@@ -88,9 +88,11 @@ def trained_on_questions(
     seed: int,
     progress: Progress | None = None,
     transforms: tuple[str, ...] | None = None,  # None: chosen by held-out readings
+    options: Mapping[str, Any] | None = None,  # of the model
+    training: Mapping[str, Any] | None = None,  # other settings than QUESTIONS
 ) -> tuple[SolidSet, QuestionTask, float]:  # and the seconds it took
     """The model of sets, trained on a record that no table of readings stands behind."""
-    config = TrainConfig(minutes=minutes, clock="cpu", seed=seed, **QUESTIONS)
+    config = TrainConfig(minutes=minutes, clock="cpu", seed=seed, **QUESTIONS | dict(training or {}))
     size: dict[str, Any] = {"lengths": lengths(record.grid)[0], "frames": plan.reach}
 
     def task_of(transforms: tuple[str, ...]) -> QuestionTask:
@@ -103,7 +105,7 @@ def trained_on_questions(
         depth = 0 if record.calendar is None else record.calendar.shape[1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(key(seed, "weights"))
-            model = SolidSet(record.grid, len(record.variables), calendar=depth, **size)
+            model = SolidSet(record.grid, len(record.variables), calendar=depth, **size, **(options or {}))
         found = train_task(model, task, folder, config, resume=(folder / RUN).is_file(), progress=progress)
     model.load_state_dict(read_tensors(folder / WEIGHTS, read_json(folder / RUN)["files"][WEIGHTS]))
     model.look = None

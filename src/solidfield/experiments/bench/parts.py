@@ -4,9 +4,9 @@
                          `solid bench warped`
     kolkata, aqi36       the encoder of sets: asked about gaps, and on Kolkata about places that were never read
 
-A part is an option of a model, a constant of its file, a share of the questions, or a number that training leaves
-behind; a table of what is changed is all there is of it. The last column of each table is the CRPS over the default's:
-below 1, the default is better without the part.
+A part is an option of a model, a constant of its file, a share of the questions, a way of training, or a number that
+training leaves behind; a table of what is changed is all there is of it. The last column of each table is the CRPS
+over the default's: below 1, the default is better without the part.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Change:
     constants: Mapping[str, Any] = field(default_factory=dict)  # of models/solid_set.py
     plan: Mapping[str, Any] = field(default_factory=dict)  # of the questions that training asks
     after: Mapping[str, float] = field(default_factory=dict)  # what training left behind, filled with a number
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the model
+    training: Mapping[str, Any] = field(default_factory=dict)  # how it is trained
     calendar: bool = True
 
 
@@ -56,6 +58,8 @@ CHANGES = {
     "no averaging": Change(constants={"AROUND": ()}),
     "no likelihood": Change(constants={"LIKELIHOOD": 0.0}),
     "no stretch": Change(after={"stretch": 1.0}),
+    "one network": Change(options={"networks": 1}),
+    "AdamW": Change(training={"optimiser": "adamw"}),
 }
 
 
@@ -90,8 +94,9 @@ class SetPart(Cell):
         record = contest.record if change.calendar else replace(contest.record, calendar=None)
         plan, run = replace(contest.plan, **change.plan), place.work / "runs" / self.run
         with constants(change.constants), threads(1):
+            changed = {"options": change.options, "training": change.training}
             model, task, seconds = trained_on_questions(
-                record, plan, run, self.minutes, self.seed, progress, (contest.transform,)
+                record, plan, run, self.minutes, self.seed, progress, (contest.transform,), **changed
             )
             for name, value in change.after.items():
                 getattr(model, name).fill_(value)
