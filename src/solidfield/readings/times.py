@@ -22,6 +22,7 @@ from ..errors import SolidError
 AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
 TWICE = "this local hour does not exist or occurs twice (daylight saving time); write times with offsets"
 NO_TIME = "not a time"
+LOST = np.iinfo(np.int64).min  # what numpy counts NaT as
 
 CLOCK = r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?(Z|[+-]\d{2}:?\d{2})?"
 YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{2})[-/.](\d{2})" + CLOCK)
@@ -77,8 +78,9 @@ def to_utc(column: Any, form: TimeFormat) -> Times:
 def _counted(times: np.ndarray) -> Times:  # (n,) datetime64 of any unit
     """In nanoseconds, and why not."""
     counted = to_ns(times)
-    lost = np.isnat(counted)
-    return counted, np.where(lost, np.where(np.isnat(times), NO_TIME, YEARS), "").astype(object) if lost.any() else None
+    if counted.view(np.int64).min(initial=0) > LOST:
+        return counted, None
+    return counted, np.where(np.isnat(counted), np.where(np.isnat(times), NO_TIME, YEARS), "").astype(object)
 
 
 def _put(times: np.ndarray, reasons: np.ndarray, where: np.ndarray, found: Times) -> None:
