@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from solidfield.engine import Engine, ahead, spread
+from solidfield.engine import Engine, ahead, each_ahead, spread
 
 
 def square(item: tuple[int, float]) -> tuple[int, int]:
@@ -42,3 +42,11 @@ def test_items_made_ahead_come_in_order_and_their_errors_too():
     assert [next(items) for _ in range(5)] == list(range(5))
     with pytest.raises(ValueError, match="no sixth"):
         next(items)
+    squares = each_ahead(lambda n: square((n, 0.05 * (n == 0)))[1], numbers())  # the first is the last to be done
+    assert [next(squares) for _ in range(5)] == [n**2 for n in range(5)]
+    with pytest.raises(ValueError, match="no sixth"):
+        next(squares)
+    quotients = each_ahead(lambda n: 6 // (2 - n), numbers())
+    assert [next(quotients) for _ in range(2)] == [3, 6]
+    with pytest.raises(ZeroDivisionError):
+        next(quotients)

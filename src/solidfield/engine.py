@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -19,9 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from .errors import SolidError
 
 I = TypeVar("I")
+O = TypeVar("O")
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much of it, of how much (None: not known)
 ENGINES = ("here", "processes", "dask")
 PATIENCE = 1.0  # seconds between two looks at what is running
@@ -85,6 +89,39 @@ def ahead(items: Iterable[I]) -> Iterator[I]:
         while (item := waiting.result()) is not _END:
             waiting = pool.submit(next, queue, _END)
             yield item
+
+
+def each_ahead(function: Callable[[I], O], items: Iterable[I], threads: int = 2) -> Iterator[O]:
+    """function(item) of each in the order of the items, the next ones made in threads while this one is used.
+
+    An error, of the function or of the items themselves, comes in its turn, after all that was made before it.
+    """
+    queue, waiting = iter(items), deque[Future[O]]()
+    more = True
+    with ThreadPoolExecutor(threads) as pool:
+        while more or waiting:
+            while more and len(waiting) <= threads:
+                try:
+                    waiting.append(pool.submit(function, next(queue)))
+                except StopIteration:
+                    more = False
+                except Exception as error:  # of any kind: it is raised again below
+                    more = False
+                    waiting.append(Future())
+                    waiting[-1].set_exception(error)
+            if waiting:
+                yield waiting.popleft().result()
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what arrays give back, some 60 MB of it, for those that follow.
+
+    A stream makes and drops arrays of a megabyte by the thousand. glibc returns memory of such sizes to the system,
+    which clears every page before it is used again: that was a third of the time of gridding. It keeps sizes up to
+    that of the largest array it has seen freed, 32 MiB at most (mallopt(3), M_MMAP_THRESHOLD): one is made, and freed
+    untouched.
+    """
+    np.empty((32 << 20) - (1 << 16), np.uint8)
 
 
 def _outcome(function: Callable[[I], Any], item: I) -> Any:

@@ -109,13 +109,19 @@ class Grid:
         >>> Grid((2, 2), origin=(0.5, 0.5)).index(np.array([0.2, 2.5]), np.array([-0.1, 1.0]))
         (array([0, 2]), array([-1,  1]))
         """
-        row, column = (
-            np.floor((at - origin) / spacing + 0.5 + EDGE)
-            for at, origin, spacing in zip((y, x), self.origin, self.spacing, strict=True)
-        )
-        if max(np.abs(row).max(initial=0), np.abs(column).max(initial=0)) > COUNTED:
-            raise SolidError(f"cells of {self.spacing} are too small to be counted so far from zero; take larger ones")
-        return row.astype(np.int64), column.astype(np.int64)
+        found = []
+        for at, origin, spacing in zip((y, x), self.origin, self.spacing, strict=True):
+            count = np.asarray(at - origin)
+            count /= spacing  # in place: a new array at every step takes longer than the step
+            count += 0.5
+            count += EDGE
+            np.floor(count, out=count)
+            if max(count.max(initial=0), -count.min(initial=0)) > COUNTED:
+                raise SolidError(
+                    f"cells of {self.spacing} are too small to be counted so far from zero; take larger ones"
+                )
+            found.append(count.astype(np.int64))
+        return found[0], found[1]
 
     def near(self, x: np.ndarray) -> np.ndarray:
         """Longitudes as this grid counts them, which may go on beyond 180; other coordinates as they are.
@@ -153,7 +159,10 @@ class Grid:
 
 def nearest_turn(x: np.ndarray, middle: float) -> np.ndarray:
     """Longitudes turned by whole circles to within 180 degrees of one."""
-    return np.asarray(x, float) - 360.0 * np.round((np.asarray(x, float) - middle) / 360.0)
+    x = np.asarray(x, float)
+    if x.size and x.min() > middle - 180.0 and x.max() < middle + 180.0:
+        return x  # there already, as most are
+    return x - 360.0 * np.round((x - middle) / 360.0)
 
 
 def closed(grid: Grid) -> Grid:

@@ -67,8 +67,10 @@ class Accumulator:
         self.sums = {name: self._empty(0, name) for name in names}
 
     def _empty(self, frames: int, name: str) -> np.ndarray:
-        dtype = np.int32 if name in ("count", "k") else np.float64
-        return np.zeros((frames, self.variables, *self.shape), dtype)
+        shape = (frames, self.variables, *self.shape)
+        if name == "first":
+            return np.full(shape, np.nan)  # there is none yet
+        return np.zeros(shape, np.int32 if name in ("count", "k") else np.float64)
 
     def add(
         self,
@@ -82,23 +84,26 @@ class Accumulator:
         if len(frame) == 0:
             return
         self._reach(iy, ix)
-        codes, distinct = _distinct(frame)
-        for one in distinct.tolist():
-            self.slots.setdefault(one, len(self.slots))
-        self._room(len(self.slots))
-        slot = np.array([self.slots[one] for one in distinct.tolist()]).take(codes)
+        start = self._starts(frame)
         height, width = self.shape
         count, first, s, q = (self.sums[name].reshape(-1) for name in ("count", "first", "s", "q"))
-        place = (iy - self.corner[0]) * width + (ix - self.corner[1])
+        place = iy - self.corner[0]  # (n,) to become the position of each reading's cell in the sums, in place
+        place *= width
+        place += ix
+        place += start
         for v in range(self.variables):
             read = ~np.isnan(values[:, v])
             whole = bool(read.all())
-            at = (slot * self.variables + v) * (height * width) + place
+            at = place if v == 0 else place + v * height * width
             at, value = (at, values[:, v]) if whole else (at[read], values[read, v])
-            new = count.take(at) == 0
+            shift = first.take(at)
+            new = np.isnan(shift)
             if new.any():
-                first[at[new][::-1]] = value[new][::-1]  # of several the last one written stays: the first reading
-            shifted = value - first.take(at)
+                np.copyto(shift, value, where=new)
+                # Of several readings the last one written stays, so they go backwards; numpy is slow to do so itself.
+                first[np.ascontiguousarray(at[::-1])] = np.ascontiguousarray(shift[::-1])
+                first.take(at, out=shift, mode="clip")  # none is to be clipped: numpy would go through a copy otherwise
+            shifted = np.subtract(value, shift, out=shift)
             np.add.at(count, at, ONE)
             np.add.at(s, at, shifted)
             np.add.at(q, at, shifted * shifted)
@@ -111,6 +116,18 @@ class Accumulator:
                 np.add.at(w, at[known], weight)
                 np.add.at(d, at[known], weight * shifted[known])
                 np.add.at(k, at[known], ONE)
+
+    def _starts(self, frame: np.ndarray) -> np.ndarray:  # (n,) -> (n,) int64
+        """Where column 0 of the first row of each reading's frame stands in the sums, which get room for all frames."""
+        turns = np.append(0, np.flatnonzero(frame[1:] != frame[:-1]) + 1)  # readings come in runs of one frame
+        codes, distinct = _distinct(frame[turns])
+        for one in distinct.tolist():
+            self.slots.setdefault(one, len(self.slots))
+        self._room(len(self.slots))
+        slots = np.array([self.slots[one] for one in distinct.tolist()], dtype=np.int64)
+        height, width = self.shape
+        starts = slots * (self.variables * height * width) - self.corner[1]
+        return np.repeat(starts.take(codes), np.diff(turns, append=len(frame)))
 
     def _reach(self, iy: np.ndarray, ix: np.ndarray) -> None:
         """Extend a grid without a shape to the cells at hand."""
@@ -180,5 +197,5 @@ def _distinct(frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,) -> (n
     offset = frame - low
     if int(offset.max()) >= len(frame):
         return pd.factorize(frame)
-    seen = np.bincount(offset) > 0  # readings come in the order of time: counting is faster than searching
+    seen = np.bincount(offset) > 0  # frames near each other: counting is faster than searching
     return (np.cumsum(seen) - 1).take(offset), np.flatnonzero(seen) + low

@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..engine import ahead
 from ..errors import SolidError
 from .columns import split_units
 from .records import Batch, Columns, Header
+
+# As Arrow calls them.
+NUMBERS = frozenset(("double", "float", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"))
+TIMES = frozenset(("timestamp[s]", "timestamp[ms]", "timestamp[us]", "timestamp[ns]"))
 
 
 class FrameSource:
@@ -70,8 +75,9 @@ class ParquetSource:
         names = list(only or columns.used())
         total, start = self.file.metadata.num_rows, 0
         try:
-            for part in self.file.iter_batches(batch_size=rows, columns=names):
-                data = {name: _series(part.column(name)) for name in names}
+            # Columns in threads of Arrow's own took half as long again of both cores together.
+            for part in ahead(self.file.iter_batches(batch_size=rows, columns=names, use_threads=False)):
+                data = {name: _column(part.column(name)) for name in names}
                 self.fraction = start / total
                 yield Batch(np.arange(start + 2, start + 2 + part.num_rows), data)
                 start += part.num_rows
@@ -79,7 +85,12 @@ class ParquetSource:
             raise _damaged(self.name, error) from None
 
 
-def _series(column: Any) -> pd.Series:
+def _column(column: Any) -> np.ndarray | pd.Series:
+    """Numbers and times of which none is missing stay where Arrow put them; the rest pandas knows how to read."""
+    if column.null_count == 0 and str(column.type) in NUMBERS:
+        return column.to_numpy()
+    if column.null_count == 0 and str(column.type) in TIMES:
+        return pd.Series(column.to_numpy(), copy=False)
     series = column.to_pandas()
     if series.dtype == object and "decimal" in str(column.type):
         return series.astype(float)

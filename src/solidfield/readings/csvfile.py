@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..engine import each_ahead
 from ..errors import SolidError
-from .blocks import LINE_LIMIT, blocks, fields_of, opened
+from .blocks import LINE_LIMIT, blocks, fields_of, lines_in, opened
 from .columns import split_units
 from .records import Batch, Columns, Header
 
@@ -114,29 +115,40 @@ class CsvSource:
 
     def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
         self.fraction = 0.0
-        for block, line, fraction in blocks(self.path, rows, self.encoding, self.old_mac):
+        names = only or columns.used()
+
+        def parse(piece: tuple[bytes, int, float]) -> tuple[Batch | None, float]:
+            block, line, fraction = piece
             if line <= self.header_end:
                 block, line = block.split(b"\n", self.header_end - line + 1)[-1], self.header_end + 1
-            if block.strip():
-                yield self._parse(block, line, columns, only or columns.used())
+            return self._parse(block, line, columns, names) if block.strip() else None, fraction
+
+        for batch, fraction in each_ahead(parse, blocks(self.path, rows, self.encoding, self.old_mac)):
+            if batch is not None:
+                yield batch
             self.fraction = fraction
 
     def _parse(self, block: bytes, line: int, columns: Columns, names: Sequence[str]) -> Batch:
         position = {header.name: i for i, header in enumerate(self.headers)}
-        count, width = block.count(b"\n"), len(self.headers)
+        count, width = lines_in(block), len(self.headers)
         data: dict[str, Any] = {}
         if columns.time in names and not self.headers[position[columns.time]].numeric:
             fixed = fields_of(block, self.separator, width, position[columns.time])
             if fixed is not None:
                 data[columns.time] = fixed
+        plain = bool(data)  # every line has a time, and as many fields as the header
         wanted = {name: position[name] for name in names if name not in data}
-        frame = None if _open_quote(block) else self._read(block, wanted, columns)
+        if plain and not wanted:
+            return Batch(np.arange(line, line + count), data, [], self.decimal)
+        frame = None if _open_quote(block) else self._read(block, wanted, columns, spare=not plain)
         if frame is None or len(frame) != count:
             return self._parse_lines(block, line, {name: position[name] for name in names})
         data |= {name: frame[i] for name, i in wanted.items()}
         row = np.arange(line, line + count)
+        if plain:
+            return Batch(row, data, [], self.decimal)
         spare = frame[width].notna().to_numpy()
-        empty = frame.isna().all(axis=1).to_numpy() if not data.keys() - wanted.keys() else np.zeros(count, bool)
+        empty = frame.isna().all(axis=1).to_numpy()
         if not (spare.any() or empty.any()):
             return Batch(row, data, [], self.decimal)
         lines = block.split(b"\n")
@@ -145,10 +157,10 @@ class CsvSource:
         keep = ~spare & ~blank
         return Batch(row[keep], {name: column[keep] for name, column in data.items()}, faults, self.decimal)
 
-    def _read(self, block: bytes, wanted: dict[str, int], columns: Columns) -> pd.DataFrame | None:
-        """The columns, and one more behind the last: whatever stands there is a field too many."""
-        width = len(self.headers)
-        widest = (self.separator * width + "\n").encode()  # makes pandas expect that column in every block
+    def _read(self, block: bytes, wanted: dict[str, int], columns: Columns, spare: bool) -> pd.DataFrame | None:
+        """The columns, and if asked one more behind the last: whatever stands there is a field too many."""
+        width = len(self.headers) + spare
+        widest = (self.separator * (width - 1) + "\n").encode()  # makes pandas expect the last column in every block
         texts = {i: "str" for name, i in wanted.items() if self._text(name, columns)}
         try:
             frame = pd.read_csv(
@@ -156,8 +168,8 @@ class CsvSource:
                 sep=self.separator,
                 decimal=self.decimal,
                 header=None,
-                names=range(width + 1),
-                usecols=[*wanted.values(), width],
+                names=range(width),
+                usecols=[*wanted.values(), width - 1] if spare else list(wanted.values()),
                 dtype=texts,
                 index_col=False,
                 skip_blank_lines=False,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..engine import Progress, ahead
+from ..engine import Progress, ahead, keep_freed_memory
 from ..errors import SolidError
 from .accumulate import Accumulator, Cube
 from .error_table import ErrorTable
@@ -41,16 +41,18 @@ def sum_readings(
         cube, _ = sum_readings(table, layout, chosen, plain, None, rows, max_memory, progress, told)
         limits = replace(limits, frames=frame_centres(cube))
     tally, grid = Tally(), layout.grid
+    everything = list(chosen) == list(range(len(table.variables)))
     errors = told.says or any(any(part.columns.errors) for part in table.parts)
     sums = Accumulator(len(chosen), grid.shape if layout.bounded else None, errors, max_memory)
+    keep_freed_memory()
     with refusal_file(refused) as write:
         for part, bad in ahead(table.chunks(rows, sensors=told.column or False)):
             tally.read += len(part)
             tally.refused += len({one.row for one in bad})
             tally.first = tally.first or (bad[0] if bad else None)
             frame = layout.clock.index(part.time)
-            values = np.ascontiguousarray(part.values[:, chosen])
-            dropped = drop(table, part, values, frame, limits, chosen)
+            values = part.values if everything else part.values[:, chosen]
+            values, dropped = drop(table, part, values, frame, limits, chosen)
             tally.outliers += len({(one.file, one.row) for one in dropped})
             for one in (*bad, *dropped):
                 write(one)

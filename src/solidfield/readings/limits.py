@@ -64,19 +64,21 @@ def parse_outliers(outliers: str | None) -> float | None:
 def drop(
     table: Table,
     rows: Rows,
-    values: np.ndarray,  # (n, V), readings that break a limit become NaN
+    values: np.ndarray,  # (n, V)
     frame: np.ndarray,  # (n,)
     limits: Limits,
     chosen: Sequence[int],
-) -> list[Refused]:
-    """Take readings that break a limit out of `values`, and say which."""
+) -> tuple[np.ndarray, list[Refused]]:
+    """The values with NaN for readings that break a limit, and which those are."""
     dropped = []
+    if limits != Limits():
+        values = values.copy()  # the rows keep their own
     for bad, why in limits.broken(values, frame):
         for i, v in np.argwhere(bad):
             name = table.columns.values[chosen[v]]
             dropped.append(Refused(table.files[rows.file[i]], int(rows.row[i]), name, f"{values[i, v]:.10g}", why))
         values[bad] = np.nan
-    return dropped
+    return values, dropped
 
 
 def frame_centres(cube: Cube) -> dict[int, np.ndarray]:

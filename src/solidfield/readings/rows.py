@@ -61,11 +61,12 @@ def to_rows(
 
     time, why = to_utc(time_column(batch, columns), form)
     if why is not None:
-        refuse(np.isnat(time), columns.time, why)
+        sound &= ~np.isnat(time)
+        refuse(~sound, columns.time, why)
     y, bad_y = number(columns.y, needed=True)
     x, bad_x = number(columns.x, needed=True)
-    sound &= ~np.isnat(time) & ~bad_y & ~bad_x
-    if geographic:
+    sound &= ~bad_y & ~bad_x
+    if geographic and not (_within(y, -90, 90) and _within(x, 0, 180)):
         x = _longitudes(x, note)
         wrong_y, wrong_x = np.abs(y) > 90, np.abs(x) > 180
         if (wrong_y | wrong_x).any():
@@ -81,17 +82,18 @@ def to_rows(
                 error[:, v], bad = number(column, needed=False)
                 refuse((error[:, v] < 0) & ~bad, column, "a standard deviation below zero")
                 sound &= ~bad & ~(error[:, v] < 0)
-    values = np.empty((n, len(columns.values)))
-    unread = np.zeros(n, bool)
-    for v, column in enumerate(columns.values):
-        values[:, v], bad = number(column, needed=False)
+    found, unread = [], np.zeros(n, bool)
+    for column in columns.values:
+        numbers, bad = number(column, needed=False)
+        found.append(numbers)
         unread |= bad
+    values = found[0][:, None] if len(found) == 1 else np.stack(found, axis=1)
     nothing = np.isnan(values[:, 0]) if values.shape[1] == 1 else np.isnan(values).all(axis=1)
     refuse(nothing & sound & ~unread, columns.values[0], "no value")
     sound &= ~nothing
     refused.sort(key=lambda entry: entry.row)
     sensor = None if columns.sensor is None else _names(batch.data[columns.sensor])
-    rows = Rows(np.full(n, file, np.int32), batch.row, time, y, x, values, sensor, error)
+    rows = Rows(np.broadcast_to(np.int32(file), n), batch.row, time, y, x, values, sensor, error)
     return (rows if sound.all() else rows.where(sound)), refused
 
 
@@ -104,14 +106,17 @@ def refuse_beyond(
     note: Callable[[str], None],
 ) -> tuple[Rows, list[Refused]]:
     """Readings that are beyond any size of the others are none: they are refused, and that is said."""
-    bad = np.abs(rows.values) > limits
+    values = rows.values
+    if len(rows) == 0 or ((values.min(axis=0) >= -limits) & (values.max(axis=0) <= limits)).all():
+        return rows, refused  # mostly so; not where a value is missing
+    bad = np.abs(values) > limits
     if not bad.any():
         return rows, refused
     for i, v in np.argwhere(bad):
-        refused.append(Refused(name, int(rows.row[i]), columns.values[v], f"{rows.values[i, v]:.10g}", HUGE))
+        refused.append(Refused(name, int(rows.row[i]), columns.values[v], f"{values[i, v]:.10g}", HUGE))
         note(f"'{columns.values[v]}' holds numbers beyond any size of its readings, which are refused")
     refused.sort(key=lambda entry: entry.row)
-    values = np.where(bad, np.nan, rows.values)
+    values = np.where(bad, np.nan, values)
     kept = np.asarray(np.isfinite(values).any(axis=1))
     return replace(rows, values=values).where(kept), refused
 
@@ -121,6 +126,8 @@ def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray 
     kind = getattr(column.dtype, "kind", "O")
     if kind in "iuf":
         numbers = np.asarray(column, dtype=np.float64)
+        if _within(numbers, -LARGEST, LARGEST):
+            return numbers, None
         infinite = np.abs(numbers) > LARGEST
         if not infinite.any():
             return numbers, None
@@ -139,6 +146,11 @@ def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray 
     reasons[words] = f"not a number (decimal {'comma' if decimal == ',' else 'point'})"
     reasons[infinite] = INFINITE
     return numbers, reasons
+
+
+def _within(numbers: np.ndarray, low: float, high: float) -> bool:
+    """Do all of them lie there? Two passes without a mask: what is sound, as most is, is soon let through."""
+    return len(numbers) > 0 and bool(numbers.min() >= low and numbers.max() <= high)  # not where one is NaN
 
 
 def _longitudes(x: np.ndarray, note: Callable[[str], None]) -> np.ndarray:

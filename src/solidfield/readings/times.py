@@ -22,6 +22,8 @@ from ..errors import SolidError
 AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
 TWICE = "this local hour does not exist or occurs twice (daylight saving time); write times with offsets"
 NO_TIME = "not a time"
+DIGITS = "0123456789"
+LOST = np.iinfo(np.int64).min  # what numpy counts NaT as
 
 CLOCK = r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?(Z|[+-]\d{2}:?\d{2})?"
 YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{2})[-/.](\d{2})" + CLOCK)
@@ -77,8 +79,9 @@ def to_utc(column: Any, form: TimeFormat) -> Times:
 def _counted(times: np.ndarray) -> Times:  # (n,) datetime64 of any unit
     """In nanoseconds, and why not."""
     counted = to_ns(times)
-    lost = np.isnat(counted)
-    return counted, np.where(lost, np.where(np.isnat(times), NO_TIME, YEARS), "").astype(object) if lost.any() else None
+    if counted.view(np.int64).min(initial=0) > LOST:
+        return counted, None
+    return counted, np.where(np.isnat(counted), np.where(np.isnat(times), NO_TIME, YEARS), "").astype(object)
 
 
 def _put(times: np.ndarray, reasons: np.ndarray, where: np.ndarray, found: Times) -> None:
@@ -125,24 +128,25 @@ def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
 def _fixed(fields: np.ndarray, form: TimeFormat) -> Times | None:
     """All rows of one width and one template, by digits; None where any row is anything else."""
     chars = fields.view(np.uint8).reshape(len(fields), fields.dtype.itemsize)  # (n, L)
-    first = bytes(chars[0]).decode("latin-1")
+    chars = np.ascontiguousarray(chars.T)  # (L, n): what follows takes one position of all rows after the other
+    first = bytes(chars[:, 0]).decode("latin-1")
     found = YEAR_FIRST.fullmatch(first)
     order = "yearfirst" if found else form.order
     found = found or (YEAR_LAST.fullmatch(first) if order else None)
     if not found:
         return None
-    digit = (chars[0] >= 48) & (chars[0] <= 57)
-    if not (chars[:, ~digit] == chars[0, ~digit]).all():
-        return None
     numerals = chars - np.uint8(48)  # anything below "0" wraps to a large number
-    if (numerals[:, digit] > 9).any():
-        return None
+    for position, sign in enumerate(first):
+        same = numerals[position].max() <= 9 if sign in DIGITS else (chars[position] == ord(sign)).all()
+        if not same:
+            return None
 
-    def part(span: tuple[int, int]) -> np.ndarray:  # (n,)
-        total = np.zeros(len(chars), np.int64)
+    def part(span: tuple[int, int]) -> np.ndarray:  # (n,) int64
+        total = np.zeros(len(fields), np.int32)  # of nine digits at most
         for position in range(*span):
-            total = 10 * total + numerals[:, position]
-        return total
+            total *= 10
+            total += numerals[position]
+        return total.astype(np.int64)
 
     date = [part(found.span(i)) for i in (1, 2, 3)]
     year, month, day = {"yearfirst": date, "dayfirst": date[::-1], "monthfirst": [date[2], date[0], date[1]]}[
@@ -150,12 +154,16 @@ def _fixed(fields: np.ndarray, form: TimeFormat) -> Times | None:
     ]
     clock_parts = [part(found.span(i)) if found[i] else np.zeros_like(year) for i in (4, 5, 6, 7)]
     hour, minute, second, fraction = clock_parts
-    months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
-    length = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
-    sound = (month >= 1) & (month <= 12) & (day >= 1) & (day <= length) & (hour < 24) & (minute < 60) & (second < 60)
-    if not (sound & (year > 1700) & (year < 2262)).all():
+    limits = ((year, 1701, 2261), (month, 1, 12), (hour, 0, 23), (minute, 0, 59), (second, 0, 59))
+    if any(number.min() < low or number.max() > high for number, low, high in limits):
         return None
-    seconds = ((months.astype("datetime64[D]").astype(np.int64) + day - 1) * 24 + hour) * 3600 + minute * 60 + second
+    months = 12 * (year - 1970) + month - 1
+    low = int(months.min())
+    starts = np.arange(low, months.max() + 2).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    months -= low  # of the calendar from the first month to the last, asked once a month instead of once a row
+    if (day < 1).any() or (day > np.diff(starts).take(months)).any():
+        return None
+    seconds = ((starts.take(months) + day - 1) * 24 + hour) * 3600 + minute * 60 + second
     digits = len(found[7] or "")
     times = (seconds * 10**9 + fraction * 10 ** (9 - digits)).view("datetime64[ns]")
     if not found[8]:
