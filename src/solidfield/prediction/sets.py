@@ -75,11 +75,11 @@ def set_maps(
     for row in rows:
         if tuple(leads) == (0,):
             after = 0 if past_only else plan["after"]
-            scenes.append(Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after))
+            scenes.append(Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after, tiled=True))
         else:
             last = int(tick[row] if until is None else tick[until])
             check_lead(run, int(tick[row]) + max(leads) - last)
-            scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last))
+            scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last, tiled=True))
     told = None  # workers open the run as it was trained
     if recalibrate:
         told = _recalibrated(run, record, None if tuple(leads) == (0,) and not past_only else int(tick[rows].min()))

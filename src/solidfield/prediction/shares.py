@@ -21,7 +21,7 @@ from ..fields import Source
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
 from ..training.record import RunRecord
-from .answer import AT_ONCE, Scene, answer_shown
+from .answer import Scene, answer_shown, chunks, in_order
 from .ensemble import DRAWN, Summary, check_memory, draw, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
@@ -80,10 +80,11 @@ def draw_scenes(
     away = engine.kind != "here"
     model = told or (run.path.resolve() if away else run.model)
     work = partial(_draw_part, model, record, list(zip(scenes, numbers, strict=True)), options)
+    cut = [chunks(record, scene) for scene in scenes]
     shares = [
         (place, part)
-        for place, scene in enumerate(scenes)
-        for part in _parts(scene, len(scenes), engine.jobs if away else 1)
+        for place, some in enumerate(cut)
+        for part in _parts([len(rows) for rows, _ in some], len(scenes), engine.jobs if away else 1)
     ]
     left = Counter(place for place, _ in shares)
     drawn = dict[int, dict[int, tuple[np.ndarray, np.ndarray]]]()
@@ -94,16 +95,19 @@ def draw_scenes(
         left[place] -= 1
         if not left[place]:
             parts = drawn.pop(place)
-            members, laws = (np.concatenate(some, 1) for some in zip(*(parts[s] for s in sorted(parts)), strict=True))
+            order = in_order(cut[place])
+            members, laws = (
+                np.concatenate(some, 1)[:, order] for some in zip(*(parts[s] for s in sorted(parts)), strict=True)
+            )
             yield place, members, laws
 
 
-def _parts(scene: Scene, scenes: int, jobs: int) -> list[tuple[int, int]]:
-    """A whole scene where there are as many as jobs, else so many parts that all have work, cut where answers are."""
-    total = len(scene.frame)
-    size = -(-total // -(-jobs // scenes))
-    size = -(-size // AT_ONCE) * AT_ONCE
-    return [(start, min(start + size, total)) for start in range(0, total, size)]
+def _parts(sizes: Sequence[int], scenes: int, jobs: int) -> list[tuple[int, int]]:
+    """Runs of chunks: all where there are as many scenes as jobs, else so many that all jobs have work."""
+    wanted = min(-(-jobs // scenes), len(sizes))
+    ends = np.searchsorted(np.cumsum(sizes), np.sum(sizes) * np.arange(1, wanted + 1) / wanted) + 1
+    ends = np.unique(ends.clip(max=len(sizes)))
+    return list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
 
 
 def _draw_part(
