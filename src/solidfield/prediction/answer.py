@@ -22,7 +22,7 @@ whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -54,6 +54,12 @@ class Scene:
 
     def part(self, rows: np.ndarray) -> Scene:  # (n,) positions
         return Scene(self.frame[rows], self.cell[rows], self.first[rows], self.last[rows], self.tiled)
+
+    def among(self, record: Record) -> tuple[Record, Scene]:
+        """The frames that any of the questions may know, or asks for, and the scene in them: all that answers need."""
+        begin = max(int(min(self.frame.min(), (self.frame + self.first).min())), 0)
+        end = int(max(self.frame.max(), (self.frame + self.last).max())) + 1
+        return record.window(begin, end), replace(self, frame=self.frame - begin)
 
     @classmethod
     def course(
