@@ -7,6 +7,8 @@ so that what is computed of all their readings stays small, and what all of them
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -45,8 +47,10 @@ def nearest_readings(
     ]
     if len(parts) == 1:
         return parts[0]
-    columns = zip(*(vars(part).values() for part in parts), strict=True)
-    return Known(*(None if column[0] is None else torch.cat(column) for column in columns))
+    columns: dict[str, Any] = {}
+    for name, first in vars(parts[0]).items():
+        columns[name] = None if first is None else torch.cat([getattr(part, name) for part in parts])
+    return Known(**columns)
 
 
 def _nearest(
@@ -72,12 +76,15 @@ def _nearest(
         return torch.where(there, values.gather(1, row), 0)
 
     near = Questions(
-        *(taken(values) for values in (questions.values, questions.errors, questions.frame, questions.cell)),
-        questions.channel.gather(1, row),
-        there,
-        questions.asked_cell,
-        asked,
-        questions.calendar,
+        values=taken(questions.values),
+        errors=taken(questions.errors),
+        frame=taken(questions.frame),
+        cell=taken(questions.cell),
+        channel=questions.channel.gather(1, row),
+        known=there,
+        asked_cell=questions.asked_cell,
+        asked_channel=asked,
+        calendar=questions.calendar,
     )
     return Known(
         near.values,

@@ -157,9 +157,7 @@ class _Asked:
     as_read: bool
 
 
-def _laws(
-    model: SolidSet, record: Record, scene: Scene, as_read: bool, some: Sequence[Chunk]
-) -> Iterator[_Asked]:
+def _laws(model: SolidSet, record: Record, scene: Scene, as_read: bool, some: Sequence[Chunk]) -> Iterator[_Asked]:
     reading, error = _read_there(record, scene)
     for rows, alike in some:
         frame, cell, first, last = scene.frame[rows], scene.cell[rows], scene.first[rows], scene.last[rows]
@@ -190,6 +188,7 @@ def scene_latents(
     seed: int,
     number: int,
     out: Tensor | None = None,  # (N, half of K) to draw into
+    drawn_more: Callable[[int], None] | None = None,  # see `joint_latents`
 ) -> Tensor:  # (half of K, N): one row for two members, see `mirrored`
     """What makes the values of a scene hang together."""
     if not members:
@@ -206,7 +205,7 @@ def scene_latents(
     )
     span = int(max(scene.frame.max(), end - 1) - min(scene.frame.min(), begin)) if len(scene.frame) else 0
     errors = torch.from_numpy(record.own_errors[rows]).square()
-    return joint_latents(model.prior, places, sites, errors, noise, _table(model, span, len(places)), out)
+    return joint_latents(model.prior, places, sites, errors, noise, _table(model, span, len(places)), out, drawn_more)
 
 
 def _table(model: SolidSet, span: int, values: int) -> Covariance | None:

@@ -126,10 +126,11 @@ def _parts(sizes: Sequence[int], scenes: int, jobs: int) -> list[tuple[int, int]
 def _draw_part(
     model: SolidSet | Path, options: dict[str, Any], share: Share
 ) -> tuple[np.ndarray, np.ndarray]:  # (K, n), (2 + Q, n)
-    known = opened(model) if isinstance(model, Path) else model
+    known = opened(model).model if isinstance(model, Path) else model
     return answer_shown(known, share.record, share.scene, number=share.number, part=share.part, **options)
 
 
 @lru_cache(1)
-def opened(path: Path) -> Any:
-    return RunRecord.open(path).model
+def opened(path: Path) -> RunRecord:
+    """The run of a worker, opened once."""
+    return RunRecord.open(path)

@@ -119,9 +119,7 @@ def ask_together(
     near = None if near is None else np.unique(near)[None]
     window = np.array([first]), np.array([last])
     one = ask(record, np.array([frame]), cell[:1], *window, Hiding.nothing(1), "test", torch.Generator(), near)
-    told = {
-        name: tensor.expand(len(cell), -1) for name, tensor in vars(one).items() if not name.startswith("asked")
-    }
+    told = {name: tensor.expand(len(cell), -1) for name, tensor in vars(one).items() if not name.startswith("asked")}
     per = record.grid.cells
     return Questions(**told, asked_cell=torch.from_numpy(cell % per), asked_channel=torch.from_numpy(cell // per))
 

@@ -20,8 +20,7 @@ is held besides them is some bytes a value and what belongs to a band.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -50,6 +49,7 @@ def joint_latents(
     noise: Noise,  # of (K, 1) draws
     look: Covariance | None = None,  # the model's covariance by table, of all frames there are; None: as it is computed
     out: Tensor | None = None,  # (N, K) to draw into, such as one that a file holds
+    drawn_more: Callable[[int], None] | None = None,  # called on the way with how many values were drawn
 ) -> Tensor:  # (K, N)
     """Draws of the latents, one row a member."""
     look = model if look is None else look
@@ -72,12 +72,16 @@ def joint_latents(
                 near, weight, left = _given_nearest(model, look, asked[rows], sites)
                 sure = _given_nearest(model, look, asked[rows], readings)[2].sqrt()
                 read = near < len(some)
-                value = torch.from_numpy(drawn)[(near - len(some)).clamp_min(0)] if len(drawn) else torch.zeros_like(near)
+                value = (
+                    torch.from_numpy(drawn)[(near - len(some)).clamp_min(0)] if len(drawn) else torch.zeros_like(near)
+                )
                 weight = torch.where(read, 0.0, weight * scale[value])  # readings stand at zero
                 white = noise((len(rows),))[:, 0].T  # (b, K)
                 heard = torch.bmm(weight[:, None], z[value])[:, 0]
                 z[rows] = (heard + left.sqrt()[:, None] * white) / sure[:, None]
                 scale[rows] = sure
+                if drawn_more is not None:
+                    drawn_more(len(rows))
         before = np.concatenate([before, kind.numpy()])
     return z.T
 
