@@ -64,7 +64,7 @@ class Part:
 class Drawing:
     """How to draw: the same for all pieces."""
 
-    run: Path
+    run: RunRecord | Path  # the run that is here, or where a worker finds it
     told: SolidSet | None  # a model instead of the run's own
     store: Path
     members: int  # 0: none are kept
@@ -73,8 +73,12 @@ class Drawing:
     as_read: bool
 
     @property
+    def opened(self) -> RunRecord:
+        return opened(self.run) if isinstance(self.run, Path) else self.run
+
+    @property
     def model(self) -> SolidSet:
-        return self.told or opened(self.run).model
+        return self.told or self.opened.model
 
     def latents(self, query: int) -> Path:
         return self.store / f".latents-{query}.npy"
@@ -108,7 +112,8 @@ def stream_sets(
     known = [run.info["config_hash"], run.info["data"]["fingerprint"], _fingerprint(record, scenes, told)]
     asked = digest([*known, seed, members, list(numbers), list(quantiles), as_read])
     part = begin(out, template, asked)
-    drawing = Drawing(run.path.resolve(), told, part.resolve(), members, seed, tuple(quantiles), as_read)
+    where = run if engine.kind == "here" else run.path.resolve()
+    drawing = Drawing(where, told, part.resolve(), members, seed, tuple(quantiles), as_read)
     per_query = squares(run.grid.shape, leads, members, max_memory)
     todo = [replace(piece, query=query) for query in range(len(scenes)) for piece in per_query]
     waiting = missing(part, todo)
@@ -174,7 +179,7 @@ def draw_part(drawing: Drawing, part: Part) -> None:
     """One piece, by the run that a worker opens, into the store; where no cell counts there is nothing to write."""
     if not len(part.place):
         return
-    piece, run = part.piece, opened(drawing.run)
+    piece, run = part.piece, drawing.opened
     assert piece.columns is not None
     first, last = piece.members
     latents = torch.empty(0, len(part.place))

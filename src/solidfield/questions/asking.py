@@ -114,9 +114,9 @@ def ask_together(
     first: int,
     last: int,
 ) -> Questions:
-    """Questions about places beside one another, which know what any of them would: one row of memory for all."""
-    near = record.around(cell)
-    near = None if near is None else np.unique(near)[None]
+    """Questions about places beside one another, which all know the same: one row of memory for all."""
+    near = record.around_all(cell)
+    near = None if near is None else near[None]
     window = np.array([first]), np.array([last])
     one = ask(record, np.array([frame]), cell[:1], *window, Hiding.nothing(1), "test", torch.Generator(), near)
     told = {name: tensor.expand(len(cell), -1) for name, tensor in vars(one).items() if not name.startswith("asked")}
