@@ -22,8 +22,9 @@ from solidfield.questions.record import Record
 from solidfield.theory import near_table, spacetime, trajectories
 from solidfield.theory.spacetime import SpaceTime
 from solidfield.theory.trajectories import joint_latents
+from solidfield.training import lessons
 
-SIDE, HOURS, SENSORS = (22, 27), 60, 90
+SIDE, HOURS, SENSORS = (11, 14), 44, 70
 
 
 def readings() -> xr.DataArray:
@@ -41,6 +42,7 @@ def readings() -> xr.DataArray:
 def run(tmp_path_factory) -> sf.Run:
     folder, prepare = tmp_path_factory.mktemp("large") / "run", SolidSet.prepare
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lessons, "CALIBRATION", 500)
         patch.setattr(SolidSet, "prepare", lambda self, *words, **_: prepare(self, *words[:3], 6))
         return sf.fit(readings(), folder, model="solid-set", preset="smoke", transform="sqrt", steps=6)
 
@@ -53,9 +55,9 @@ def small_pieces(monkeypatch) -> None:
     monkeypatch.setattr(stream, "CHUNK", (4, 8))
     monkeypatch.setattr(trajectories, "DENSE", 8)
     monkeypatch.setattr(trajectories, "READINGS", 96)
-    monkeypatch.setattr(trajectories, "BAND", 4)
-    monkeypatch.setattr(trajectories, "MARGIN", 3)
-    monkeypatch.setattr(trajectories, "AT_ONCE", 7)
+    monkeypatch.setattr(trajectories, "BAND", 3)
+    monkeypatch.setattr(trajectories, "MARGIN", 2)
+    monkeypatch.setattr(trajectories, "AT_ONCE", 30)
     monkeypatch.setattr(stream_sets, "DRAWN", 4e5)  # four members at a time
 
 
@@ -63,13 +65,12 @@ def small_pieces(monkeypatch) -> None:
 def test_pieces_are_the_whole(run, tmp_path, small_pieces, ask_for):
     """Laws and members have the very bits, whichever squares, leads and members are drawn together."""
     frames = readings()
-    at = frames["time"].values[[40, 50]]
-    options = {"at": at, "members": 10, "seed": 3}
+    options = {"at": frames["time"].values[30], "members": 10, "seed": 3}
     verb = run.reconstruct if ask_for == "map" else run.forecast
     options |= {} if ask_for == "map" else {"steps": 2}
     whole = verb(frames, **options)
     maps = verb(frames, out=tmp_path / "maps.zarr", max_memory=0.1, **options)
-    assert len(stream_sets.squares(SIDE, 1, 10, 0.1)) == 3 * 4 * 3
+    assert len(stream_sets.squares(SIDE, 1, 10, 0.1)) == 2 * 2 * 3
     xr.testing.assert_equal(maps.drop_vars("valid_time"), whole.drop_vars("valid_time"))
     for name in whole.data_vars:
         assert maps[name].dims == whole[name].dims
@@ -88,7 +89,7 @@ def test_laws_alone_need_no_members(run, tmp_path, small_pieces):
 def test_a_killed_prediction_goes_on_and_is_what_it_would_have_been(run, tmp_path, small_pieces, monkeypatch):
     """Killed in the latents of a map and again among its pieces: none is drawn twice, and the bits are the same."""
     frames, out = readings(), tmp_path / "maps.zarr"
-    options = {"at": frames["time"].values[[40, 50]], "members": 6, "out": out, "max_memory": 0.1}
+    options = {"at": frames["time"].values[[28, 30]], "members": 6, "out": out, "max_memory": 0.1}
     done, draw, real = [], stream_sets.draw_part, stream_sets.scene_latents
 
     def killed(*words):
@@ -101,7 +102,7 @@ def test_a_killed_prediction_goes_on_and_is_what_it_would_have_been(run, tmp_pat
     monkeypatch.setattr(stream_sets, "scene_latents", lambda *words: drawn.append(words[5]) or real(*words))
 
     def counted(drawing, part):
-        if len(done) == 15:
+        if len(done) == 11:
             raise SolidError("killed")
         done.append(part.piece)
         return draw(drawing, part)
@@ -112,7 +113,7 @@ def test_a_killed_prediction_goes_on_and_is_what_it_would_have_been(run, tmp_pat
     assert not out.exists()
     monkeypatch.setattr(stream_sets, "draw_part", lambda *words: done.append(words[-1].piece) or draw(*words))
     maps = run.reconstruct(frames, **options)
-    assert len(done) == len(set(done)) == 2 * 12 * 2
+    assert len(done) == len(set(done)) == 2 * 4 * 2
     assert len(drawn) == 2  # the latents of each map once, though the second call was killed after the first map's
     whole = run.reconstruct(frames, **{**options, "out": None})
     xr.testing.assert_equal(maps["pm"], whole["pm"])
@@ -128,15 +129,15 @@ def test_memory_that_holds_no_map_is_said(run, tmp_path):
 def test_the_command_draws_into_a_store_what_memory_would_not_hold(run, tmp_path, small_pieces):
     readings().to_dataframe().dropna().reset_index().to_csv(tmp_path / "pm.csv", index=False)
     out = tmp_path / "maps.zarr"
-    words = [str(run.path), str(tmp_path / "pm.csv"), str(out), "--lead", "0", "--members", "20", "--memory", "1e-4"]
+    words = [str(run.path), str(tmp_path / "pm.csv"), str(out), "--lead", "0", "--members", "20", "--memory", "4e-5"]
     done = CliRunner().invoke(app, ["predict", *words, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["out"] == str(out)
     whole = run.reconstruct(run.read(tmp_path / "pm.csv"), at="last", members=20)
     np.testing.assert_array_equal(sf.open_maps(out)["pm"], whole["pm"])
-    assert sets.in_pieces(run, out, 20, 1, 1, 1e-4, True)
+    assert sets.in_pieces(run, out, 20, 1, 1, 4e-5, True)
     assert not sets.in_pieces(run, out, 9, 1, 1, 4.0, True)
-    assert not sets.in_pieces(run, out.with_suffix(".nc"), 9, 1, 1, 1e-4, True)
+    assert not sets.in_pieces(run, out.with_suffix(".nc"), 20, 1, 1, 4e-5, True)
 
 
 def network(shape: tuple[int, int], sensors: int, frames: int = 6) -> Record:
