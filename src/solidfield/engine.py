@@ -6,8 +6,8 @@ Outcomes come as they are ready; an outcome is what the function returned or the
 failure stops nothing else. A function that is sent elsewhere must be importable there and take one picklable item.
 
 A worker of Dask is told to give back what it frees at once (`MALLOC_TRIM_THRESHOLD_`), so that every array of more than
-128 KiB is asked of the system anew, page by page: two fifths of the time of a map, in which workers wait for one
-another. While a task of ours is done there, memory is kept for the next array, and given back at its end.
+128 KiB is asked of the system anew, page by page, which takes much of the time of a map. While a task of ours is done
+there, memory is kept for the next array, and given back at its end.
 """
 
 from __future__ import annotations
