@@ -23,6 +23,7 @@ BENCHMARKS = (
     "sampling",
     "gridding",
     "growth",
+    "growth_sets",
     "sparse",
     "view",
     "place",

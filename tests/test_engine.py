@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -50,3 +52,33 @@ def test_items_made_ahead_come_in_order_and_their_errors_too():
     assert [next(quotients) for _ in range(2)] == [3, 6]
     with pytest.raises(ZeroDivisionError):
         next(quotients)
+
+
+KEEPING = """
+import resource, numpy as np
+from solidfield.engine import memory_kept
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(60):
+        np.ones(2**19)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+first = faults()
+with memory_kept():
+    faults()
+    kept = faults()
+print(first, kept, faults())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="told by the allocator of Linux")
+@pytest.mark.parametrize("told", ["65536", None])
+def test_a_worker_of_dask_keeps_memory_from_array_to_array_while_it_works(told):
+    """Told to give memory back at once, a process meets new pages with every array, but for the time of a task."""
+    environment = {**os.environ, **({"MALLOC_TRIM_THRESHOLD_": told} if told else {})}
+    done = subprocess.run([sys.executable, "-c", KEEPING], env=environment, capture_output=True, text=True, timeout=120)
+    before, kept, after = map(int, done.stdout.split())
+    if told:
+        assert kept < before / 20
+        assert after > before / 2
+    else:
+        assert kept <= max(before, 200)

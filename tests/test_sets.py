@@ -23,7 +23,6 @@ from solidfield.models.stretch import KINDS, SLIMMEST, UNREAD_KINDS, WIDEST, kin
 from solidfield.pairs.frames import as_frames
 from solidfield.pairs.records import record_of
 from solidfield.prediction import shares
-from solidfield.prediction.answer import Scene
 from solidfield.prediction.at_hand import recalibrated
 from solidfield.prediction.sets import standard_record
 from solidfield.questions.drawing import Plan, draw
@@ -210,11 +209,10 @@ def test_the_command_line_predicts_what_the_run_does(run, tmp_path, recalibrate)
     np.testing.assert_array_equal(sf.open_maps(tmp_path / "maps.nc")["pm"], maps["pm"])
 
 
-def test_a_cluster_draws_the_same_bits_by_time_and_by_place(run, monkeypatch):
-    """Of many times each is a task; of one time, parts of its map are. Tasks and answers travel as bytes."""
+def test_a_cluster_draws_the_same_bits_by_time_and_by_place(run, monkeypatch, tmp_path):
+    """Of many times each is a task; of one time, parts of its map are. They travel as bytes, or into a store."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("solidfield.prediction.answer.AT_ONCE", 4)
-    monkeypatch.setattr("solidfield.prediction.shares.AT_ONCE", 4)
+    monkeypatch.setattr("solidfield.prediction.answer.TILE", 2)
     frames, steps = readings(), {"members": 5, "steps": 2}
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "protocol": "tcp"}
     with distributed.LocalCluster(dashboard_address=None, **options) as cluster:
@@ -222,7 +220,12 @@ def test_a_cluster_draws_the_same_bits_by_time_and_by_place(run, monkeypatch):
         for at in (frames["time"].values[[60, 80, 100]], "last"):
             here, there = (run.forecast(frames, at=at, engine=one, **steps) for one in (Engine(), engine))
             xr.testing.assert_identical(here, there)
-    assert shares._parts(Scene.filling(np.zeros(12, int), np.arange(12), 1, 1), 1, 3) == [(0, 4), (4, 8), (8, 12)]
+        in_store = run.forecast(frames, at=at, engine=engine, out=tmp_path / "maps.zarr", **steps)
+        xr.testing.assert_equal(in_store["pm"], here["pm"])
+        xr.testing.assert_equal(in_store["pm_q95"], here["pm_q95"])
+    assert shares._parts([4, 4, 4, 4], 1, 2) == [(0, 2), (2, 4)]
+    assert shares._parts([9, 1], 1, 5) == [(0, 1), (1, 2)]
+    assert shares._parts([4, 4], 3, 2) == [(0, 2)]
 
 
 SHARED = """

@@ -4,10 +4,15 @@
 
 Outcomes come as they are ready; an outcome is what the function returned or the exception that it raised, so that one
 failure stops nothing else. A function that is sent elsewhere must be importable there and take one picklable item.
+
+A worker of Dask is told to give back what it frees at once (`MALLOC_TRIM_THRESHOLD_`), so that every array of more than
+128 KiB is asked of the system anew, page by page, which takes much of the time of a map. While a task of ours is done
+there, memory is kept for the next array, and given back at its end.
 """
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import threading
@@ -29,6 +34,8 @@ O = TypeVar("O")
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much of it, of how much (None: not known)
 ENGINES = ("here", "processes", "dask")
 PATIENCE = 1.0  # seconds between two looks at what is running
+TRIM, PAD, MAPPED = -1, -2, -3  # numbers of glibc's `mallopt`: keep so much, take so much more, map what is larger
+KEPT = {MAPPED: 32 << 20, TRIM: 1 << 29, PAD: 64 << 20}  # bytes while a task is done: 32 MiB is the most it can map
 
 
 def memory() -> int:  # bytes
@@ -131,6 +138,31 @@ def _outcome(function: Callable[[I], Any], item: I) -> Any:
         return error
 
 
+def _outcome_kept(function: Callable[[I], Any], item: I) -> Any:
+    """The same in a worker of Dask, with memory kept from array to array."""
+    with memory_kept():
+        return _outcome(function, item)
+
+
+@contextmanager
+def memory_kept() -> Iterator[None]:
+    """Where this process was told to give memory back at once, keep it for a while; elsewhere nothing changes."""
+    told = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
+    allocator = ctypes.CDLL(None) if told.isdigit() and os.name == "posix" else None
+    if not hasattr(allocator, "mallopt"):
+        yield
+        return
+    assert allocator is not None
+    try:
+        for number, size in KEPT.items():
+            allocator.mallopt(number, size)
+        yield
+    finally:
+        for number, size in {MAPPED: 128 << 10, TRIM: int(told), PAD: 0}.items():
+            allocator.mallopt(number, size)
+        allocator.malloc_trim(0)
+
+
 def _result(future: Future[Any]) -> Any:
     """A worker that was killed has no outcome of its own."""
     try:
@@ -151,9 +183,9 @@ def _pool(engine: Engine) -> Iterator[tuple[Callable[..., Future[Any]], int]]:
         client = _client(engine)
         try:
             workers = client.scheduler_info(n_workers=-1)["workers"]
-            room = sum(worker["nthreads"] for worker in workers.values()) or engine.jobs
+            room = 2 * sum(worker["nthreads"] for worker in workers.values()) or engine.jobs  # the next lies ready
             executor = client.get_executor(pure=False)
-            yield executor.submit, room
+            yield lambda _, *words: executor.submit(_outcome_kept, *words), room
         finally:
             client.close()
             if engine.scheduler is None:

@@ -12,11 +12,13 @@ from ..config import load_config
 from ..disk import check_ending
 from ..engine import Engine
 from ..errors import SolidError
+from ..models.solid_set import SolidSet
 from ..pairs.store import is_pairs, open_pairs
 from ..prediction.ask import exceedance, variables_of
 from ..prediction.maps import save_maps
 from ..prediction.over_time import over_time
 from ..prediction.predict import choose_scenes, predict_examples
+from ..prediction.sets import in_pieces as pieces_of_sets
 from ..run import load
 from . import reading, show
 from .answers import answers, parse_place, print_answers
@@ -30,7 +32,9 @@ def predict(
     run: Annotated[Path, typer.Argument(help="A run folder (solid train).")],
     inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Tables or frames of readings; or a pair store and the maps to write."),
+        typer.Argument(
+            metavar="FILE...", help="Tables or frames of readings, or a pair store; then the maps to write."
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="Maps to write: .nc or .zarr.")] = None,
     at: Annotated[
@@ -92,8 +96,9 @@ def predict(
     )
     config = load_config(preset, (*settings, *named)).predict
     pairs = is_pairs(inputs[0])
-    if out is None and pairs and len(inputs) == 2:
-        out = inputs[1]
+    written = len(inputs) == 2 if pairs else inputs[-1].suffix == ".zarr" and not (inputs[-1].exists() or where or area)
+    if out is None and len(inputs) > 1 and written:
+        *inputs, out = inputs
     if out is None and not (where or area):
         raise SolidError(
             f"where should the maps of {inputs[0]} go? name a file with --out, or ask with --where or --area"
@@ -118,9 +123,14 @@ def predict(
         "engine": Engine(engine, jobs, scheduler),
     }
     opened, zone = load(run), "UTC"
-    in_pieces = opened.model.crops and out is not None and out.suffix == ".zarr" and config.steps == 1
+    of_all = bool(above or mean_over or max_over or assimilate)
+    if isinstance(opened.model, SolidSet):
+        ensemble = (config.members, len(at or ()) or 1, 1 if lead == 0 else config.steps)
+        in_pieces = not of_all and pieces_of_sets(opened, out, *ensemble, config.max_memory, drawing["keep_members"])
+    else:
+        in_pieces = opened.model.crops and out is not None and out.suffix == ".zarr" and config.steps == 1
     if in_pieces:  # a large map is written while it is drawn
-        if above or mean_over or max_over or assimilate:
+        if of_all:
             raise SolidError(
                 f"{out} is a large map, which is written while it is drawn; ask for --above, --mean-over or --max-over "
                 "with a .nc file, or ask the maps in Python (sf.open_maps, sf.exceedance)"

@@ -1,17 +1,23 @@
 """Which of the readings that a question knows speak most of its target: those with the largest correlation with it.
 
 Without errors these are the nearest under the covariance; a reading with a large error makes room for a better one.
+A question may know thousands of readings, of which some dozens are taken: questions are gone through some at a time,
+so that what is computed of all their readings stays small, and what all of them know alike is computed once.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..questions.asking import Questions
-from ..theory.spacetime import Covariance, Known, linked
+from ..theory.near_table import NearTable
+from ..theory.spacetime import Covariance, CovarianceTable, Known, linked
 
 NEAREST = 32  # readings of a law
+AT_ONCE = 2**18  # readings of questions that are compared together: 2 MB of whole numbers, and a few times that
 
 
 def offsets(
@@ -34,27 +40,73 @@ def nearest_readings(
     wraps: tuple[bool, bool] = (False, False),
 ) -> Known:
     """The readings with the largest correlation with the target: of its own variable, half as many of each other."""
-    offset, target = offsets(questions, shape, wraps), questions.asked_cell // shape[1]
-    asked, channels = questions.asked_channel, covariance.channels
+    some = max(1, AT_ONCE // questions.known.shape[1])
+    parts = [
+        _nearest(covariance, questions[start : start + some], shape, count, wraps)
+        for start in range(0, max(len(questions), 1), some)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {}
+    for name, first in vars(parts[0]).items():
+        columns[name] = None if first is None else torch.cat([getattr(part, name) for part in parts])
+    return Known(**columns)
+
+
+def _nearest(
+    covariance: Covariance, questions: Questions, shape: tuple[int, int], count: int, wraps: tuple[bool, bool]
+) -> Known:
+    target, asked, channels = questions.asked_cell // shape[1], questions.asked_channel, covariance.channels
     several = channels > 1
     own = linked(asked, asked, channels)[:, None].expand_as(questions.channel) if several else None
     score = (
-        covariance(offset, own, target[:, None]) * (1 + questions.errors.square()).rsqrt()
+        _covariances(covariance, questions, shape, wraps, own) * (1 + questions.errors.square()).rsqrt()
     )  # a standard field has variance one
-    order = (questions.channel - asked[:, None]) % channels  # 0: the target's own
+    order = (questions.channel - asked[:, None]) % channels if several else None  # 0: the target's own
     rows, valid = [], []
     for other in range(channels):
         most = min(count if other == 0 else count // 2, score.shape[1])
-        best = torch.where(questions.known & (order == other), score, -torch.inf).topk(most, dim=1)
+        there = questions.known if order is None else questions.known & (order == other)
+        best = torch.where(there, score, -torch.inf).topk(most, dim=1)
         rows.append(best.indices)
         valid.append(best.values > -torch.inf)
     row, there = torch.cat(rows, 1), torch.cat(valid, 1)
+
+    def taken(values: Tensor) -> Tensor:  # (B, R) -> (B, k)
+        return torch.where(there, values.gather(1, row), 0)
+
+    near = Questions(
+        values=taken(questions.values),
+        errors=taken(questions.errors),
+        frame=taken(questions.frame),
+        cell=taken(questions.cell),
+        channel=questions.channel.gather(1, row),
+        known=there,
+        asked_cell=questions.asked_cell,
+        asked_channel=asked,
+        calendar=questions.calendar,
+    )
     return Known(
-        torch.where(there, questions.values.gather(1, row), 0.0),
-        torch.where(there, questions.errors.gather(1, row).square(), 0.0),
-        torch.where(there[..., None], offset.gather(1, row[..., None].expand(-1, -1, 3)), 0),
+        near.values,
+        near.errors.square(),
+        torch.where(there[..., None], offsets(near, shape, wraps), 0),
         there,
-        questions.channel.gather(1, row) if several else None,
+        near.channel if several else None,
         asked if several else None,
         target,
     )
+
+
+def _covariances(
+    covariance: Covariance, questions: Questions, shape: tuple[int, int], wraps: tuple[bool, bool], own: Tensor | None
+) -> Tensor:  # (B, R)
+    """C of every target with all its readings; from a table with one number a place, made once for what all know."""
+    width, target = shape[1], questions.asked_cell
+    if isinstance(covariance, CovarianceTable | NearTable) and not any(wraps):
+        frame, cell = (part[:1] if part.stride(0) == 0 else part for part in (questions.frame, questions.cell))
+        there = torch.stack([frame, cell // width, cell % width], -1)  # (B or 1, R, 3)
+        here = torch.stack([torch.zeros_like(target), target // width, target % width], -1)[:, None]
+        if isinstance(covariance, CovarianceTable) or covariance.covers(here, there):
+            along = [(part * covariance.strides).sum(-1) for part in (there, here)]
+            return covariance.at(along[0] - along[1], own)
+    return covariance(offsets(questions, shape, wraps), own, (target // width)[:, None])

@@ -12,12 +12,17 @@ of mean m and variance s^2, as Gaussian laws meet (exact where they are): every 
     m' + (s' / s) (x - m),      m' = (m e^2 + y s^2) / (e^2 + s^2),      s'^2 = e^2 s^2 / (e^2 + s^2),
 
 so an error of any size leaves what it should: none the reading, a huge one the law.
+
+A scene of whole maps is answered tile by tile: the unread places of a tile know what any of them would (the readings
+around the tile), so that these are gathered once and places that help one another are asked about once. Tiles are
+counted from the first cell of the map: a part of a map that is cut along tiles has the laws, and the very bits, of the
+whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -26,12 +31,15 @@ from torch import Tensor
 from ..models.solid_set import SolidSet
 from ..noise import MemberNoise
 from ..pairs.scaling import Scaling
-from ..questions.asking import Hiding, Questions, ask
+from ..questions.asking import Hiding, Questions, ask, ask_together
 from ..questions.record import Record
-from ..theory.trajectories import joint_latents
+from ..theory.spacetime import Covariance
+from ..theory.trajectories import DENSE, joint_latents
 from .laws import LATENTS, latents_of, moments, shown
 
 AT_ONCE = 1024  # questions answered together
+TILE = 32  # rows and columns of a tile of a map
+DRAWS = 256  # members that values are made of together
 
 
 @dataclass(frozen=True)
@@ -42,21 +50,33 @@ class Scene:
     cell: np.ndarray  # (N,) flat in (C, H, W)
     first: np.ndarray  # (N,) the window of each question, relative to its frame
     last: np.ndarray  # (N,)
+    tiled: bool = False  # is it whole maps, or a part of them along tiles? Then windows are those of their frames
+
+    def part(self, rows: np.ndarray) -> Scene:  # (n,) positions
+        return Scene(self.frame[rows], self.cell[rows], self.first[rows], self.last[rows], self.tiled)
+
+    def among(self, record: Record) -> tuple[Record, Scene]:
+        """The frames that any of the questions may know, or asks for, and the scene in them: all that answers need."""
+        begin = max(int(min(self.frame.min(), (self.frame + self.first).min())), 0)
+        end = int(max(self.frame.max(), (self.frame + self.last).max())) + 1
+        return record.window(begin, end), replace(self, frame=self.frame - begin)
 
     @classmethod
-    def course(cls, frame: int, leads: Sequence[int], cells: np.ndarray, before: int, until: int) -> Scene:
+    def course(
+        cls, frame: int, leads: Sequence[int], cells: np.ndarray, before: int, until: int, tiled: bool = False
+    ) -> Scene:
         """Cells at several leads after a frame, each given what was read up to its own time, and never after `until`.
 
         With `until` = `frame` it is a forecast; with a later one the window moves on, which is assimilation.
         """
         when = frame + np.repeat(leads, len(cells))
         last = np.minimum(until - when, 0)
-        return cls(when, np.tile(cells, len(leads)), np.where(last < 0, last - before + 1, -before), last)
+        return cls(when, np.tile(cells, len(leads)), np.where(last < 0, last - before + 1, -before), last, tiled)
 
     @classmethod
-    def filling(cls, frame: np.ndarray, cell: np.ndarray, before: int, after: int) -> Scene:
+    def filling(cls, frame: np.ndarray, cell: np.ndarray, before: int, after: int, tiled: bool = False) -> Scene:
         """Any places and times, given what was read around each; `after` = 0 looks on nothing later."""
-        return cls(frame, cell, np.full(len(frame), -before), np.full(len(frame), after))
+        return cls(frame, cell, np.full(len(frame), -before), np.full(len(frame), after), tiled)
 
 
 def answer(
@@ -69,9 +89,11 @@ def answer(
     as_read: bool = False,  # what a sensor would read, its offset included? Else the field
 ) -> np.ndarray:  # (K, N) standardised
     """Draw members of a scene."""
-    z = _latents(model, record, scene, members, seed, number)
-    found = [_updated(model, asked, asked.at(z[:, asked.rows])) for asked in _laws(model, record, scene, as_read)]
-    return torch.cat(found, 1).numpy()
+    z = scene_latents(model, record, scene, members, seed, number)
+    drawn = np.empty((members, len(scene.frame)), np.float32)
+    for asked in _laws(model, record, scene, as_read, chunks(record, scene)):
+        drawn[:, asked.rows] = _values(model, asked, mirrored(z[:, asked.rows], members))
+    return drawn
 
 
 def answer_shown(
@@ -84,23 +106,50 @@ def answer_shown(
     quantiles: Sequence[float] = (),
     number: int = 0,
     as_read: bool = False,
-    part: tuple[int, int] | None = None,  # which of its values, from a multiple of AT_ONCE on: the bits of the whole
-) -> tuple[np.ndarray, np.ndarray]:  # (K, N) standardised, (2 + Q, N) in physical units
+    part: tuple[int, int] | None = None,  # which of its chunks; None: all
+    latents: Tensor | None = None,  # (half of K, N) where they were drawn before
+) -> tuple[np.ndarray, np.ndarray]:  # (K, N) standardised, (2 + Q, N) in physical units; of a part, those of its chunks
     """Draw members of a scene, or of a part of it; with mean, standard deviation and quantiles of their laws."""
-    z, nodes, drawn, laws = _latents(model, record, scene, members, seed, number), latents_of(quantiles), [], []
-    for asked in _laws(model, record, scene, as_read, part):
-        every = torch.cat([z[:, asked.rows], nodes[:, None].expand(-1, len(asked.questions))])
-        values = _updated(model, asked, asked.at(every))
-        drawn.append(values[:members])
-        laws.append(shown(scaling.physical_of(values[members:], asked.questions.asked_channel)))
-    return torch.cat(drawn, 1).numpy(), torch.cat(laws, 1).numpy()
+    nodes, some = latents_of(quantiles), chunks(record, scene)[slice(*part or (None,))]
+    z = scene_latents(model, record, scene, members, seed, number) if latents is None else latents
+    drawn, laws = [], []
+    for asked in _laws(model, record, scene, as_read, some):
+        drawn.append(_values(model, asked, mirrored(z[:, asked.rows], members)))
+        told = _updated(model, asked, asked.at(nodes[:, None].expand(-1, len(asked.rows))))
+        laws.append(shown(scaling.physical_of(told, asked.questions.asked_channel)))
+    order = slice(None) if part else in_order(some)
+    return torch.cat(drawn, 1)[:, order].numpy(), torch.cat(laws, 1)[:, order].numpy()
+
+
+Chunk = tuple[np.ndarray, bool]  # positions of values that are answered together; do they know the same?
+
+
+def chunks(record: Record, scene: Scene) -> list[Chunk]:
+    """What is answered together: of maps the unread places of a tile, then those that were read; else some in a row."""
+    every = np.arange(len(scene.frame))
+    if not scene.tiled:
+        return [(every[start : start + AT_ONCE], False) for start in range(0, len(every), AT_ONCE)]
+    (height, width), per = record.grid.shape, record.grid.cells
+    place = scene.cell % per
+    tiles = -(-height // TILE), -(-width // TILE)
+    tile = place // width // TILE * tiles[1] + place % width // TILE
+    group = (scene.frame * len(record.variables) + scene.cell // per) * (tiles[0] * tiles[1]) + tile
+    key = 2 * group + ~_read_there(record, scene)[0].isnan().numpy()
+    order = np.argsort(key, kind="stable")
+    cuts = np.flatnonzero(np.diff(key[order])) + 1
+    return [(rows, key[rows[0]] % 2 == 0) for rows in np.split(order, cuts) if len(rows)]
+
+
+def in_order(some: Sequence[Chunk]) -> np.ndarray:  # (N,)
+    """Where each value of a scene stands among those of its chunks, one after the other."""
+    return np.argsort(np.concatenate([rows for rows, _ in some]))
 
 
 @dataclass(frozen=True)
 class _Asked:
     """Some values of a scene: their laws given all readings but their own, and what was read there."""
 
-    rows: slice
+    rows: np.ndarray
     questions: Questions
     at: Callable[[Tensor], Tensor]  # latents (K, B) to values (K, B)
     reading: Tensor  # (B,) NaN where nothing was read
@@ -108,21 +157,40 @@ class _Asked:
     as_read: bool
 
 
-def _laws(
-    model: SolidSet, record: Record, scene: Scene, as_read: bool, part: tuple[int, int] | None = None
-) -> Iterator[_Asked]:
+def _laws(model: SolidSet, record: Record, scene: Scene, as_read: bool, some: Sequence[Chunk]) -> Iterator[_Asked]:
     reading, error = _read_there(record, scene)
-    begin, end = part or (0, len(scene.frame))
-    for start in range(begin, end, AT_ONCE):
-        rows = slice(start, min(start + AT_ONCE, end))
-        window = scene.frame[rows], scene.cell[rows], scene.first[rows], scene.last[rows]
-        questions = ask(record, *window, Hiding.nothing(len(window[0])), "test", torch.Generator())
+    for rows, alike in some:
+        frame, cell, first, last = scene.frame[rows], scene.cell[rows], scene.first[rows], scene.last[rows]
+        if alike:
+            questions = ask_together(record, int(frame[0]), cell, int(first[0]), int(last[0]))
+        else:
+            questions = ask(record, frame, cell, first, last, Hiding.nothing(len(rows)), "test", torch.Generator())
         at = model.quantile_function(questions, as_read)
         yield _Asked(rows, questions, at, reading[rows], error[rows], as_read)
 
 
-def _latents(model: SolidSet, record: Record, scene: Scene, members: int, seed: int, number: int) -> Tensor:  # (K, N)
-    """One row a member, in mirrored pairs."""
+def _values(model: SolidSet, asked: _Asked, z: Tensor) -> Tensor:  # (K, B)
+    """Some members at a time: what a law makes of latents takes several times their memory on the way."""
+    parts = [_updated(model, asked, asked.at(part)) for part in z.split(DRAWS)]
+    return torch.cat([z.new_zeros(0, len(asked.rows)), *(parts if len(z) else ())])
+
+
+def mirrored(z: Tensor, members: int) -> Tensor:  # (half of K, N) -> (K, N)
+    """Members in pairs, z and -z."""
+    return torch.stack([z, -z], 1).flatten(0, 1)[:members]
+
+
+def scene_latents(
+    model: SolidSet,
+    record: Record,
+    scene: Scene,
+    members: int,
+    seed: int,
+    number: int,
+    out: Tensor | None = None,  # (N, half of K) to draw into
+    drawn_more: Callable[[int], None] | None = None,  # see `joint_latents`
+) -> Tensor:  # (half of K, N): one row for two members, see `mirrored`
+    """What makes the values of a scene hang together."""
     if not members:
         return torch.empty(0, len(scene.frame))
     noise = MemberNoise(seed, [number], range((members + 1) // 2))
@@ -135,8 +203,18 @@ def _latents(model: SolidSet, record: Record, scene: Scene, members: int, seed: 
         torch.from_numpy(np.stack([t, c % cells // width, c % cells % width, c // cells], 1))
         for t, c in ((scene.frame, scene.cell), (frame, flat))
     )
-    z = joint_latents(model.prior, places, sites, torch.from_numpy(record.own_errors[rows]).square(), noise)
-    return torch.stack([z, -z], 1).flatten(0, 1)[:members]
+    span = int(max(scene.frame.max(), end - 1) - min(scene.frame.min(), begin)) if len(scene.frame) else 0
+    errors = torch.from_numpy(record.own_errors[rows]).square()
+    return joint_latents(model.prior, places, sites, errors, noise, _table(model, span, len(places)), out, drawn_more)
+
+
+def _table(model: SolidSet, span: int, values: int) -> Covariance | None:
+    """The model's own table where it has all frames of the scene; of more frames one that many values are worth."""
+    if span <= model.frames:
+        if model.look is None:
+            model.look = model.prior.lookup(model.frames)
+        return model.look
+    return model.prior.lookup(span) if values > DENSE else None
 
 
 def _read_there(record: Record, scene: Scene) -> tuple[Tensor, Tensor]:  # (N,) readings, NaN where none; (N,) errors

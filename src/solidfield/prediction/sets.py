@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,20 @@ from ..pairs.frames import Frames
 from ..pairs.records import record_of
 from ..questions.drawing import Plan
 from ..questions.record import Record
+from ..theory.nearby import is_large
 from ..training.record import RunRecord
 from .answer import Scene, answer_shown
 from .at_hand import SAID, TOO_FEW, recalibrated
-from .ensemble import DRAWN, Summary, check_memory, join
-from .maps import to_dataset
+from .ensemble import DRAWN, GIB, Summary, check_memory, join
+from .maps import for_file, open_maps, to_dataset
 from .predict import QUANTILES, provenance
 from .shares import draw_scenes
+from .stream import placeholder
+from .stream_sets import stream_sets
 
 TOGETHER = 24  # frames whose gaps are drawn together
 INTERVAL = (0.05, 0.5, 0.95)  # what is said of a gap
+HELD = 4  # times that members are in memory while they are drawn, put on maps and joined
 
 
 def standard_record(run: RunRecord, frames: Frames, ahead: int = 0) -> Record:
@@ -62,6 +67,7 @@ def set_maps(
     recalibrate: bool = False,  # are laws to be as wide as the readings given ask?
     engine: Engine = Engine(),  # where scenes, and parts of them, are drawn
     progress: Progress | None = None,
+    out: Path | None = None,  # a Zarr store to draw into, piece by piece; see `in_pieces`
 ) -> xr.Dataset:
     """Maps of these frames, or ahead of them."""
     _check_members(members)
@@ -70,44 +76,54 @@ def set_maps(
     tick = np.round((frames.seconds - record.start) / record.step).astype(np.int64)
     inside = np.flatnonzero(np.tile(run.grid.inside.ravel(), len(run.variables)))
     size = (len(run.variables), *run.grid.shape)
-    check_memory(members, len(rows) if keep_members else 1, (len(leads), *size), max_memory)
+    if out is None:
+        check_memory(members, len(rows) if keep_members else 1, (len(leads), *size), max_memory)
     scenes = []
     for row in rows:
         if tuple(leads) == (0,):
             after = 0 if past_only else plan["after"]
-            scenes.append(Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after))
+            scenes.append(Scene.filling(np.full(len(inside), tick[row]), inside, plan["before"], after, tiled=True))
         else:
             last = int(tick[row] if until is None else tick[until])
             check_lead(run, int(tick[row]) + max(leads) - last)
-            scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last))
+            scenes.append(Scene.course(int(tick[row]), leads, inside, plan["before"], last, tiled=True))
     told = None  # workers open the run as it was trained
     if recalibrate:
         told = _recalibrated(run, record, None if tuple(leads) == (0,) and not past_only else int(tick[rows].min()))
         notes = "; ".join(filter(None, (notes, TOO_FEW if told is run.model else SAID)))
-    found = dict[int, Summary]()
     numbers, drawn = [int(tick[row]) for row in rows], members if keep_members else 0
+    lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
+    attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
+
+    def maps_of(summary: Summary) -> xr.Dataset:
+        observed, taught = np.isfinite(frames.values[rows]), run.never_supervised.numpy()
+        place = (run.grid, run.variables, run.units, observed, taught, times[rows], lead_time)
+        return to_dataset(summary, *place, None, attributes, frames.values[rows])
+
     drawing: dict[str, Any] = {"members": drawn, "seed": seed, "as_read": as_read, "quantiles": quantiles}
+    if out is not None:
+        template = for_file(maps_of(placeholder((len(rows), len(leads), *size), drawn, quantiles, "law")))
+        where: dict[str, Any] = {"told": told, "max_memory": max_memory, "engine": engine, "progress": progress}
+        stream_sets(run, record, scenes, numbers, len(leads), template, out, **drawing, **where)
+        return open_maps(out)
+    found = dict[int, Summary]()
     for place, values, laws in draw_scenes(run, record, scenes, numbers, engine, told, scaling=run.scaling, **drawing):
         standard, shown = (_on_the_map(part, inside, len(leads), size) for part in (values, laws))
         kept = run.scaling.restore(torch.from_numpy(standard)).numpy() if keep_members else None
         found[place] = Summary(shown[0], shown[1], dict(zip(quantiles, shown[2:], strict=True)), kept, "law")
         if progress is not None:
             progress("drawing scenes", len(found), len(rows))
-    lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
-    attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
-    return to_dataset(
-        join([found[place] for place in range(len(rows))]),
-        run.grid,
-        run.variables,
-        run.units,
-        np.isfinite(frames.values[rows]),
-        run.never_supervised.numpy(),
-        times[rows],
-        lead_time,
-        None,
-        attributes,
-        frames.values[rows],
-    )
+    return maps_of(join([found[place] for place in range(len(rows))]))
+
+
+def in_pieces(
+    run: RunRecord, out: Path | None, members: int, times: int, leads: int, max_memory: float, keep_members: bool
+) -> bool:
+    """Are these maps drawn into their store piece by piece? Large ones are, and all that memory would not hold."""
+    if out is None or out.suffix != ".zarr":
+        return False
+    held = 4 * (members if keep_members else 1) * times * leads * len(run.variables) * run.grid.cells
+    return is_large(run.grid) or HELD * held > max_memory * GIB
 
 
 def _on_the_map(

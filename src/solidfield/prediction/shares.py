@@ -8,8 +8,8 @@ folder by itself: on a cluster it must see the same path.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ..fields import Source
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
 from ..training.record import RunRecord
-from .answer import AT_ONCE, Scene, answer_shown
+from .answer import Chunk, Scene, answer_shown, chunks, in_order
 from .ensemble import DRAWN, Summary, check_memory, draw, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
@@ -64,14 +64,22 @@ def draw_in_shares(
     return summarise(kept, quantiles, keep_members)
 
 
-Share = tuple[int, tuple[int, int]]  # a scene, and which of its values
+@dataclass(frozen=True)
+class Share:
+    """Some chunks of a scene, and all that a worker must be told of them: the readings of its own window alone."""
+
+    place: int  # of the scene among those asked for
+    part: tuple[int, int]
+    record: Record
+    scene: Scene
+    number: int  # each scene has noise of its own
 
 
 def draw_scenes(
     run: RunRecord,
     record: Record,  # values standardised
     scenes: Sequence[Scene],
-    numbers: Sequence[int],  # of the scenes: each has noise of its own
+    numbers: Sequence[int],  # of the scenes
     engine: Engine,
     told: SolidSet | None = None,  # a model that workers are told; None: they open the run's
     **options: Any,  # of `answer_shown`
@@ -79,42 +87,50 @@ def draw_scenes(
     """Scenes as they are ready, drawn by the run of sets that is here, or by the one that workers open."""
     away = engine.kind != "here"
     model = told or (run.path.resolve() if away else run.model)
-    work = partial(_draw_part, model, record, list(zip(scenes, numbers, strict=True)), options)
-    shares = [
-        (place, part)
-        for place, scene in enumerate(scenes)
-        for part in _parts(scene, len(scenes), engine.jobs if away else 1)
-    ]
-    left = Counter(place for place, _ in shares)
-    drawn = dict[int, dict[int, tuple[np.ndarray, np.ndarray]]]()
-    for (place, part), outcome in spread(work, shares, engine):
+    cut = dict[int, list[Chunk]]()  # of the scenes that are on the way
+    drawn = dict[int, dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]]()
+
+    def shares() -> Iterator[Share]:
+        for place, (whole, number) in enumerate(zip(scenes, numbers, strict=True)):
+            known, scene = whole.among(record)
+            cut[place] = chunks(known, scene)
+            sizes = [len(rows) for rows, _ in cut[place]]
+            parts = _parts(sizes, len(scenes), engine.jobs if away else 1)
+            drawn[place] = dict.fromkeys(parts, _NOTHING)
+            for part in parts:
+                yield Share(place, part, known, scene, number)
+
+    for share, outcome in spread(partial(_draw_part, model, options), shares(), engine):
         if isinstance(outcome, Exception):
             raise outcome
-        drawn.setdefault(place, {})[part[0]] = outcome
-        left[place] -= 1
-        if not left[place]:
-            parts = drawn.pop(place)
-            members, laws = (np.concatenate(some, 1) for some in zip(*(parts[s] for s in sorted(parts)), strict=True))
-            yield place, members, laws
+        parts = drawn[share.place]
+        parts[share.part] = outcome
+        if all(part is not _NOTHING for part in parts.values()):
+            order = in_order(cut.pop(share.place))
+            members, laws = (np.concatenate(some, 1)[:, order] for some in zip(*parts.values(), strict=True))
+            del drawn[share.place]
+            yield share.place, members, laws
 
 
-def _parts(scene: Scene, scenes: int, jobs: int) -> list[tuple[int, int]]:
-    """A whole scene where there are as many as jobs, else so many parts that all have work, cut where answers are."""
-    total = len(scene.frame)
-    size = -(-total // -(-jobs // scenes))
-    size = -(-size // AT_ONCE) * AT_ONCE
-    return [(start, min(start + size, total)) for start in range(0, total, size)]
+_NOTHING: Any = object()
+
+
+def _parts(sizes: Sequence[int], scenes: int, jobs: int) -> list[tuple[int, int]]:
+    """Runs of chunks: all where there are as many scenes as jobs, else so many that all jobs have work."""
+    wanted = min(-(-jobs // scenes), len(sizes))
+    ends = np.searchsorted(np.cumsum(sizes), np.sum(sizes) * np.arange(1, wanted + 1) / wanted) + 1
+    ends = np.unique(ends.clip(max=len(sizes)))
+    return list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
 
 
 def _draw_part(
-    model: SolidSet | Path, record: Record, scenes: Sequence[tuple[Scene, int]], options: dict[str, Any], share: Share
+    model: SolidSet | Path, options: dict[str, Any], share: Share
 ) -> tuple[np.ndarray, np.ndarray]:  # (K, n), (2 + Q, n)
-    place, part = share
-    scene, number = scenes[place]
-    known = _opened(model) if isinstance(model, Path) else model
-    return answer_shown(known, record, scene, number=number, part=part, **options)
+    known = opened(model).model if isinstance(model, Path) else model
+    return answer_shown(known, share.record, share.scene, number=share.number, part=share.part, **options)
 
 
 @lru_cache(1)
-def _opened(path: Path) -> Any:
-    return RunRecord.open(path).model
+def opened(path: Path) -> RunRecord:
+    """The run of a worker, opened once."""
+    return RunRecord.open(path)

@@ -4,14 +4,14 @@ A piece is a band of rows and some members of one query. Members have noise of t
 and crops, so pieces are what the whole would be, in any order and on any worker. They go straight into the shards of a
 Zarr store (a file holds many chunks, and no two pieces share one); when all are there, mean, standard deviation and
 quantiles are computed band by band. What is finished is noted, so that a killed prediction goes on where it stopped;
-the store takes its name when it is whole.
+the store takes its name when it is whole. Maps of sets are written into the same stores (`stream_sets.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,11 +37,13 @@ NOTES = "pieces.json"
 
 @dataclass(frozen=True)
 class Piece:
-    """Some members of one query in some rows."""
+    """Some members of one query in some rows; of maps of sets also in some columns and at one lead."""
 
     query: int
     rows: tuple[int, int]
     members: tuple[int, int]
+    columns: tuple[int, int] | None = None  # None: all
+    lead: int = 0
 
 
 def pieces(
@@ -50,12 +52,12 @@ def pieces(
     """Whole shards of members and rows, as many as fit: few bands, since a member's noise is made for each of them."""
     channels, height, width = shape
     rows = int(max_memory * GIB / 2 / (LAW * channels * width))
-    bands = _parts(height, min(rows, -(-height // jobs)), SHARD[1])
-    some = _parts(members, members_at_once(max_memory, shape), SHARD[0])
+    bands = parts(height, min(rows, -(-height // jobs)), SHARD[1])
+    some = parts(members, members_at_once(max_memory, shape), SHARD[0])
     return [Piece(query, band, part) for query in range(queries) for band in bands for part in some]
 
 
-def _parts(length: int, most: int, shard: int) -> list[tuple[int, int]]:
+def parts(length: int, most: int, shard: int) -> list[tuple[int, int]]:
     step = max(1, most // shard) * shard
     return [(start, min(start + step, length)) for start in range(0, length, step)]
 
@@ -75,41 +77,74 @@ def stream(
     progress: Progress | None,
 ) -> None:
     """Draw all pieces into the store, or those that are missing in one that was begun for the same maps."""
-    refuse_existing(out)
-    part = out.with_name(f"{out.name}-unfinished")
     identities = list(range(len(source))) if queries is None else list(queries)
     known = [run.info["config_hash"], run.info["data"]["fingerprint"], _fingerprint(source)]
     asked = digest([*known, seed, members, identities])
-    done = _begin(part, template, asked)
+    part = begin(out, template, asked)
     todo = pieces(len(source), tuple(source.values.shape[1:]), members, max_memory, engine.jobs)
-    waiting = [piece for piece in todo if str(piece) not in done]
     work = partial(draw_piece, run.path.resolve(), source, part.resolve(), seed, identities, asked)
-    for piece, outcome in spread(work, waiting, engine):
-        if isinstance(outcome, Exception):
-            raise outcome
-        done.append(str(piece))
-        write_json(part / NOTES, {"asked": asked, "done": done})
-        if progress is not None:
-            progress("drawing pieces", len(done), len(todo))
+    waiting = missing(part, todo)
+    go_on(part, work, waiting, engine, progress, len(todo))
     _summarise(part, run.variables, max_memory, progress)
-    (part / NOTES).unlink()
     for name in () if keep_members else (*run.variables, "member"):
         remove(part / name)
+    end(part, out)
+
+
+def begin(out: Path, template: xr.Dataset, asked: str) -> Path:
+    """The store that is to take the name `out`: what was begun for the same question, or all but the numbers."""
+    refuse_existing(out)
+    part = out.with_name(f"{out.name}-unfinished")
+    if not ((part / NOTES).exists() and read_json(part / NOTES)["asked"] == asked):
+        _create(part, template, asked)
+    return part
+
+
+def missing(part: Path, todo: Sequence[Piece]) -> list[Piece]:
+    done = set(read_json(part / NOTES)["done"])
+    return [piece for piece in todo if str(piece) not in done]
+
+
+def go_on(
+    part: Path,
+    work: Callable[[Any], None],
+    waiting: Iterable[Any],  # pieces, or what has one
+    engine: Engine,
+    progress: Progress | None,
+    total: int,
+) -> None:
+    """Do the work of these pieces, and note each when it is there."""
+    notes = read_json(part / NOTES)
+    for item, outcome in spread(work, waiting, engine):
+        if isinstance(outcome, Exception):
+            raise outcome
+        notes["done"].append(str(getattr(item, "piece", item)))
+        write_json(part / NOTES, notes)
+        if progress is not None:
+            progress("drawing pieces", len(notes["done"]), total)
+
+
+def end(part: Path, out: Path) -> None:
+    """Give the store its name."""
+    (part / NOTES).unlink()
     with writing(out):
         os.rename(part, out)
         flush(out.parent)
 
 
-def placeholder(shape: tuple[int, ...], members: int, quantiles: Sequence[float]) -> Summary:  # (N, L, C, H, W)
+def placeholder(
+    shape: tuple[int, ...],  # (N, L, C, H, W)
+    members: int,  # 0: none are to be kept
+    quantiles: Sequence[float],
+    of: str = "members",
+) -> Summary:
     """A summary that takes no memory, for the names, dimensions and attributes of maps yet to be drawn."""
     nothing = np.broadcast_to(np.float32(np.nan), shape)
-    return Summary(nothing, nothing, dict.fromkeys(quantiles, nothing), np.broadcast_to(nothing, (members, *shape)))
+    drawn = np.broadcast_to(nothing, (members, *shape)) if members else None
+    return Summary(nothing, nothing, dict.fromkeys(quantiles, nothing), drawn, of)
 
 
-def _begin(part: Path, template: xr.Dataset, asked: str) -> list[str]:  # pieces that are there
-    """The store with all but the numbers, or what was begun for the same question."""
-    if (part / NOTES).exists() and (notes := read_json(part / NOTES))["asked"] == asked:
-        return list(notes["done"])
+def _create(part: Path, template: xr.Dataset, asked: str) -> None:
     remove(part)
     drawn = [name for name in template.data_vars if "lead_time" in template[name].dims]
     with writing(part):
@@ -132,7 +167,6 @@ def _begin(part: Path, template: xr.Dataset, asked: str) -> list[str]:  # pieces
             attributes=dict(values.attrs),
         )
     write_json(part / NOTES, {"asked": asked, "done": []})
-    return []
 
 
 def draw_piece(
@@ -177,7 +211,7 @@ def _summarise(part: Path, variables: Sequence[str], max_memory: float, progress
         keys = [path.name for path in part.glob(f"{name}_q*")]
         levels = {key: group[key].attrs["quantile"] for key in keys}
         for query in range(queries):
-            for start, stop in _parts(height, int(max_memory * GIB / 4 / (8 * count * width)), SHARD[1]):
+            for start, stop in parts(height, int(max_memory * GIB / 4 / (8 * count * width)), SHARD[1]):
                 values = np.sort(members[:, query, 0, start:stop], axis=0)  # (K, h, W)
                 at = (query, 0, slice(start, stop))
                 group[f"{name}_mean"][at] = values.mean(0, dtype=np.float64)

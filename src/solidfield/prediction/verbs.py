@@ -29,6 +29,7 @@ SET_OPTIONS = (
     "quantiles",
     "keep_members",
     "max_memory",
+    "out",
     "engine",
     "progress",
     "as_read",
@@ -66,7 +67,8 @@ def reconstruct(
     past_only : bool
         A run of `solid-set` also knows what came later, unless this is set; others never do. Default: False.
     **options
-        Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress. Of a run of `solid-set` also
+        Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress; and `out`, a path that ends in .zarr,
+        into which maps are drawn piece by piece, in bounded memory (`docs/scale.md`). Of a run of `solid-set` also
         `recalibrate`: laws as wide as the readings given ask, where their season is another than that of training;
         and `as_read`, with offsets: what a sensor would read, its offset included, instead of the field.
 

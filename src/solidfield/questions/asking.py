@@ -72,6 +72,16 @@ class Questions:
         return (self.cell == self.asked_cell[:, None]) & (self.channel == self.asked_channel[:, None])
 
     def where(self, rows: Tensor) -> Questions:  # (B,) bool, or positions
+        """Some of the questions; what all know alike (`ask_together`) stays one row of memory."""
+        count = int(rows.sum()) if rows.dtype == torch.bool else len(rows)
+        return Questions(
+            **{
+                name: tensor[:1].expand(count, -1) if _one_row(tensor) else tensor[rows]
+                for name, tensor in vars(self).items()
+            }
+        )
+
+    def __getitem__(self, rows: slice) -> Questions:
         return Questions(**{name: tensor[rows] for name, tensor in vars(self).items()})
 
     def to(self, device: torch.device | str) -> Questions:
@@ -93,6 +103,27 @@ class Lesson:
         return Lesson(self.questions.to(device), self.values.to(device), self.errors.to(device))
 
 
+def _one_row(tensor: Tensor) -> bool:
+    return tensor.ndim == 2 and len(tensor) > 1 and tensor.stride(0) == 0
+
+
+def ask_together(
+    record: Record,  # values standardised
+    frame: int,
+    cell: np.ndarray,  # (B,) flat in (C, H, W), of one variable, none of which was read at the frame
+    first: int,
+    last: int,
+) -> Questions:
+    """Questions about places beside one another, which all know the same: one row of memory for all."""
+    near = record.around_all(cell)
+    near = None if near is None else near[None]
+    window = np.array([first]), np.array([last])
+    one = ask(record, np.array([frame]), cell[:1], *window, Hiding.nothing(1), "test", torch.Generator(), near)
+    told = {name: tensor.expand(len(cell), -1) for name, tensor in vars(one).items() if not name.startswith("asked")}
+    per = record.grid.cells
+    return Questions(**told, asked_cell=torch.from_numpy(cell % per), asked_channel=torch.from_numpy(cell // per))
+
+
 def ask(
     record: Record,  # values standardised
     frame: np.ndarray,  # (B,) of the targets
@@ -102,11 +133,12 @@ def ask(
     hiding: Hiding,
     split: str,
     generator: torch.Generator,
+    near: np.ndarray | None = None,  # (B, Q) places of a large network whose readings each may know; None: the nearest
 ) -> Questions:
     """The readings that each question may know, those that it may not left out."""
     stretch = record.stretch[frame]
     begin, end = np.clip(frame + first, 0, len(record)), np.clip(frame + last + 1, 0, len(record))
-    position, known = _readings_within(record, cell, begin, np.maximum(begin, end))
+    position, known = _readings_within(record, cell, begin, np.maximum(begin, end), near)
     frames = record.frames
     when = frames[position]  # (B, R)
     allowed = np.isin(record.split, MAY_KNOW[split])
@@ -159,9 +191,10 @@ def _readings_within(
     cell: np.ndarray,  # (B,)
     begin: np.ndarray,  # (B,) frames, the end left out
     end: np.ndarray,  # (B,)
+    near: np.ndarray | None,  # (B, Q) places
 ) -> tuple[np.ndarray, np.ndarray]:  # (B, R) positions of readings, and which of them there are
     """All readings of a window; of a large network those of the places around the target."""
-    near = record.around(cell)
+    near = record.around(cell) if near is None else near
     if near is None:
         start, stop = record.offsets[begin], record.offsets[end]
         position = start[:, None] + np.arange(max(1, int((stop - start).max(initial=0))))

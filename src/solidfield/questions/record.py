@@ -100,14 +100,25 @@ class Record:
 
     def around(self, cell: np.ndarray) -> np.ndarray | None:  # (B,) flat cells -> (B, Q) places
         """The places nearest to each cell: as many as have enough readings of a window; None: all places have a say."""
-        per_place = WINDOW * len(self.cells) / max(len(self) * len(self.places), 1)
-        count = max(PLACES, math.ceil(ENOUGH / max(per_place, 1e-9)))
-        if len(self.places) <= count:
+        return None if len(self.places) <= self._enough else self._nearest(cell, self._enough)
+
+    def around_all(self, cells: np.ndarray) -> np.ndarray | None:  # (B,) flat cells that lie together -> (Q,) places
+        """The places that any of some cells may be told by: those nearest to their middle, and half as many of each."""
+        if len(self.places) <= self._enough:
             return None
-        width = self.grid.shape[1]
-        at = cell % self.grid.cells
-        _, near = self._tree.query(points(self.grid, at // width, at % width), k=count)
-        return near
+        at, width = cells % self.grid.cells, self.grid.shape[1]
+        middle = np.array([int(np.mean(at // width)) * width + int(np.mean(at % width))])
+        each = self._nearest(cells, self._enough // 2)
+        return np.unique(np.concatenate([each.ravel(), self._nearest(middle, self._enough).ravel()]))
+
+    @cached_property
+    def _enough(self) -> int:
+        per_place = WINDOW * len(self.cells) / max(len(self) * len(self.places), 1)
+        return max(PLACES, math.ceil(ENOUGH / max(per_place, 1e-9)))
+
+    def _nearest(self, cell: np.ndarray, count: int) -> np.ndarray:  # (B,) -> (B, count) places
+        at, width = cell % self.grid.cells, self.grid.shape[1]
+        return self._tree.query(points(self.grid, at // width, at % width), k=count)[1]
 
     @cached_property
     def _tree(self) -> cKDTree:

@@ -41,8 +41,9 @@ from torch import Tensor, nn
 
 from ..grid import RADIUS, Grid, narrowing
 from .gaussian import root_of
+from .near_table import NearTable
 
-TABLE = 2**24  # entries of a table of covariances, 64 MB; beyond, covariances are computed as they are needed
+TABLE = 2**24  # entries of a table of all covariances of a map, 64 MB; beyond, of those of neighbours
 TINY = 1e-3  # of a length or a duration: keeps gradients finite at zero
 STEPS, RATE = 150, 0.05  # of the fit
 FLAT_EARTH = 1.1  # the widest column over the narrowest: up to here all are as wide as in the middle
@@ -180,10 +181,14 @@ class SpaceTime(nn.Module):
         return self(there[..., :3] - here[..., :3], link, here[..., 1])
 
     def lookup(self, frames: int) -> Covariance:
-        """C of whole offsets up to so many frames: a table where one fits into memory, else itself."""
+        """C of whole offsets up to so many frames: a table, of a large map one of the offsets of neighbours.
+
+        On the globe it is computed: there C depends on where an offset begins, too.
+        """
         height, width = self.grid.shape
         entries = self.channels**2 * (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
-        return self if self.globe or entries > TABLE else CovarianceTable(self, self.grid, frames, self.channels)
+        tabulated = CovarianceTable if entries <= TABLE else NearTable
+        return self if self.globe else tabulated(self, self.grid, frames, self.channels)
 
     def fit(
         self,

@@ -13,12 +13,14 @@ they are few, densely; then level by level those between, each given its nearest
     a_i = sum_j w_ij a_j + sqrt(v_i) e_i,      readings standing at zero, their mean,
 
 (Vecchia 1988; Katzfuss and Guinness 2021), which costs the same for every value, however many there are and however
-far the covariance reaches.
+far the covariance reaches. Neighbours are looked for in bands of rows, which are cut by the map alone, and noise is
+taken in the order of drawing: a large map is the same wherever its latents are kept, in memory or in a file, and what
+is held besides them is some bytes a value and what belongs to a band.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -28,12 +30,13 @@ from torch import Tensor
 from ..grid import points
 from ..noise import Noise
 from .gaussian import root_of
-from .spacetime import SpaceTime
+from .spacetime import Covariance, SpaceTime, linked
 
 DENSE = 1200  # values up to which their covariance is factored as it is
 READINGS = 1000  # those used at most for them: the ones that share most with what is asked for
 NEIGHBOURS = 32  # that a value between is drawn given, and readings that say how sure it is
-AT_ONCE = 2048  # values drawn together
+BAND, MARGIN = 64, 12  # rows of a level in which neighbours are looked for together, and beyond it on either side
+AT_ONCE = 512  # values drawn together
 JITTER = 1e-5  # of the variance
 
 
@@ -44,97 +47,150 @@ def joint_latents(
     known: Tensor,  # (n, 4) int64
     errors: Tensor,  # (n,) variances of the readings' errors, besides the nugget
     noise: Noise,  # of (K, 1) draws
+    look: Covariance | None = None,  # the model's covariance by table, of all frames there are; None: as it is computed
+    out: Tensor | None = None,  # (N, K) to draw into, such as one that a file holds
+    drawn_more: Callable[[int], None] | None = None,  # called on the way with how many values were drawn
 ) -> Tensor:  # (K, N)
     """Draws of the latents, one row a member."""
-    white = noise((len(asked),))[:, 0]  # (K, N)
-    coarse, *between = _levels(asked)
-    places, first = torch.cat([known, asked]), len(known)  # readings stand first, at zero
+    look = model if look is None else look
     errors = errors + model.offset[known[:, 3]]  # an offset is an error, too
-    extra = torch.cat([errors + model.nugget[known[:, 3]], torch.zeros(len(asked))])
-    draw, scale = white.new_zeros(len(white), len(places)), torch.empty(len(asked))
-    draw[:, first + coarse], scale[coarse] = _dense(model, asked[coarse], known, errors, white[:, coarse])
-    before = torch.cat([torch.arange(first), first + coarse])
-    for level in between:
-        for rows in level.split(AT_ONCE):
-            near, weight, left = _given_nearest(model, asked[rows], places[before], extra[before])
-            draw[:, first + rows] = (draw[:, before[near]] * weight).sum(-1) + left.sqrt() * white[:, rows]
-            scale[rows] = _given_nearest(model, asked[rows], known, extra[:first])[2].sqrt()
-        before = torch.cat([before, first + level])
-    return draw[:, first:] / scale
+    coarse, *between = _levels(asked, DENSE if len(known) <= READINGS else READINGS // NEIGHBOURS)
+    root, first = _dense(model, look, asked[coarse[1]], known, errors)
+    white = noise((len(coarse[1]),))[:, 0]  # (K, n)
+    z = white.new_zeros(len(asked), len(white)) if out is None else out
+    scale = torch.ones(len(asked))  # standard deviations given the readings
+    z[coarse[1]], scale[coarse[1]] = (white.double() @ root.T / first).float().T, first.float()
+    readings = _Sites(model, known, errors + model.nugget[known[:, 3]])
+    before = coarse[1].numpy()
+    for level, kind in between:
+        row, drawn_row = asked[kind, 1].numpy(), asked[before, 1].numpy()
+        for band, window in _bands(model, row, level):
+            drawn = before[window[drawn_row]]
+            some = np.flatnonzero(window[known[:, 1].numpy()])
+            sites = readings.joined(some, asked[drawn])
+            for rows in kind[band].split(AT_ONCE):
+                near, weight, left = _given_nearest(model, look, asked[rows], sites)
+                sure = _given_nearest(model, look, asked[rows], readings)[2].sqrt()
+                read = near < len(some)
+                value = (
+                    torch.from_numpy(drawn)[(near - len(some)).clamp_min(0)] if len(drawn) else torch.zeros_like(near)
+                )
+                weight = torch.where(read, 0.0, weight * scale[value])  # readings stand at zero
+                white = noise((len(rows),))[:, 0].T  # (b, K)
+                heard = torch.bmm(weight[:, None], z[value])[:, 0]
+                z[rows] = (heard + left.sqrt()[:, None] * white) / sure[:, None]
+                scale[rows] = sure
+                if drawn_more is not None:
+                    drawn_more(len(rows))
+        before = np.concatenate([before, kind.numpy()])
+    return z.T
 
 
-def _levels(asked: Tensor) -> Iterator[Tensor]:  # (N, 4) -> (n,) positions each, the coarsest first
-    """Places on ever finer lattices: at most DENSE of them on the first."""
-    place, channel = (
-        (asked[:, :3] - asked[:, :3].amin(0)).numpy() if len(asked) else asked[:, :3].numpy(),
-        asked[:, 3].numpy(),
-    )
-    twos = np.where(place == 0, 63, np.log2(np.maximum(place & -place, 1))).min(1) if len(place) else np.zeros(0)
+def _levels(asked: Tensor, few: int) -> list[tuple[int, Tensor]]:  # (N, 4) -> levels, and (n,) positions each
+    """Places on ever finer lattices, the coarsest first: at most so few of them."""
+    if not len(asked):
+        return [(0, torch.zeros(0, dtype=torch.long))]
+    place, channel = (asked[:, :3] - asked[:, :3].amin(0)).numpy().astype(np.int32), asked[:, 3].numpy()
+    twos = np.where(place == 0, 30, np.log2(np.maximum(place & -place, 1))).min(1).astype(np.int8)
     top = 0
-    while (twos >= top).sum() > DENSE:
+    while (twos >= top).sum() > few and top < 30:
         top += 1
-    yield torch.from_numpy(np.flatnonzero(twos >= top))
+    found = [(top, torch.from_numpy(np.flatnonzero(twos >= top)))]
     for level in range(top - 1, -1, -1):
+        mine = np.flatnonzero(twos == level)
         # Of neighbours on a level, of next neighbours, and of variables, the one is drawn given the other.
-        kinds = (place >> level & 1) @ [1, 2, 4] + 8 * ((place >> level + 1 & 1) @ [1, 2, 4]) + 64 * channel
-        for kind in np.unique(kinds[twos == level]):
-            yield torch.from_numpy(np.flatnonzero((twos == level) & (kinds == kind)))
+        here = place[mine]
+        kinds = (here >> level & 1) @ [1, 2, 4] + 8 * ((here >> level + 1 & 1) @ [1, 2, 4]) + 64 * channel[mine]
+        found += [(level, torch.from_numpy(mine[kinds == kind])) for kind in np.unique(kinds)]
+    return found
+
+
+def _bands(
+    model: SpaceTime,
+    row: np.ndarray,  # (n,)
+    level: int,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:  # positions in `row`; (H,) bool: rows that may tell them
+    """Values of some rows after the other, and the rows from which they are told."""
+    height, tall, beyond = model.grid.shape[0], BAND << level, MARGIN << level
+    if height <= tall + beyond:
+        yield np.arange(len(row)), np.ones(height, bool)
+        return
+    for start in range(0, height, tall):
+        mine = np.flatnonzero((row >= start) & (row < start + tall))
+        around = np.arange(start - beyond, min(start + tall, height) + beyond)
+        window = np.zeros(height, bool)
+        window[around % height if model.grid.periodic[0] else around[(around >= 0) & (around < height)]] = True
+        if len(mine):
+            yield mine, window
+
+
+class _Sites:
+    """Places and times that may tell others, and how to find the nearest."""
+
+    def __init__(self, model: SpaceTime, places: Tensor, extra: Tensor):  # (n, 4), (n,) added to the variance of each
+        self.model, self.places, self.extra = model, places, extra
+        self.tree = cKDTree(_scaled(model, places), balanced_tree=False, compact_nodes=False) if len(places) else None
+
+    def joined(self, some: np.ndarray, drawn: Tensor) -> _Sites:
+        """Some of these, then values that were drawn."""
+        extra = torch.cat([self.extra[some], torch.zeros(len(drawn))])
+        return _Sites(self.model, torch.cat([self.places[some], drawn]), extra)
+
+    def nearest(self, asked: Tensor) -> Tensor:  # (B, 4) -> (B, m)
+        """The nearest in units of how fast the covariance falls in time and in space."""
+        if self.tree is None:
+            return torch.zeros(len(asked), 0, dtype=torch.long)
+        _, near = self.tree.query(_scaled(self.model, asked), k=min(NEIGHBOURS, len(self.places)))
+        return torch.from_numpy(near.reshape(len(asked), -1))
+
+
+def _scaled(model: SpaceTime, places: Tensor) -> np.ndarray:  # (n, 4) -> (n, 3 or more)
+    share = model.share.exp().mean(0)
+    pace = float((share / model.duration.exp()).sum()), float((share / model.reach.exp()).sum())
+    at = places.numpy()
+    return np.concatenate([pace[0] * at[:, :1], pace[1] * points(model.grid, at[:, 1], at[:, 2])], 1)
+
+
+def _across(look: Covariance, here: Tensor, there: Tensor) -> Tensor:  # (..., 4), (..., 4) -> (...)
+    link = None if look.channels == 1 else linked(here[..., 3], there[..., 3], look.channels)
+    return look(there[..., :3] - here[..., :3], link, here[..., 1])
 
 
 def _dense(
-    model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor, white: Tensor
-) -> tuple[Tensor, Tensor]:  # (K, N) draws around zero, (N,) their standard deviations
-    known, errors = _most_telling(model, asked, known, errors)
-    k = model.across(known[:, None], known[None]).double()
+    model: SpaceTime, look: Covariance, asked: Tensor, known: Tensor, errors: Tensor
+) -> tuple[Tensor, Tensor]:  # (N, N) root of the covariance, (N,) standard deviations
+    known, errors = _most_telling(look, asked, known, errors)
+    k = _across(look, known[:, None], known[None]).double()
     k.diagonal().add_(errors.double() + model.nugget[known[:, 3]])
-    cross = model.across(asked[:, None], known[None]).double()
+    cross = _across(look, asked[:, None], known[None]).double()
     half = torch.linalg.solve_triangular(root_of(k), cross.T, upper=False) if len(known) else cross.T
-    covariance = model.across(asked[:, None], asked[None]).double() - half.T @ half
+    covariance = _across(look, asked[:, None], asked[None]).double() - half.T @ half
     covariance.diagonal().add_(JITTER * model.variance[asked[:, 3]])
-    root = root_of(covariance)
-    return (white.double() @ root.T).float(), covariance.diagonal().sqrt().float()
+    return root_of(covariance), covariance.diagonal().sqrt()
 
 
-def _most_telling(model: SpaceTime, asked: Tensor, known: Tensor, errors: Tensor) -> tuple[Tensor, Tensor]:
-    """Not more readings than can be solved for: those with the largest covariance with anything asked for."""
+def _most_telling(look: Covariance, asked: Tensor, known: Tensor, errors: Tensor) -> tuple[Tensor, Tensor]:
+    """Not more readings than can be solved for: those with the largest covariance with each that is asked for."""
     if len(known) <= READINGS:
         return known, errors
-    some = asked[torch.linspace(0, len(asked) - 1, min(len(asked), 200)).long()]
-    telling = model.across(some[:, None], known[None]).abs().amax(0)
-    best = telling.topk(READINGS).indices.sort().values
+    each = max(1, READINGS // len(asked))
+    best = torch.stack([_across(look, one, known).abs().topk(each).indices for one in asked]).unique()
     return known[best], errors[best]
 
 
 def _given_nearest(
     model: SpaceTime,
+    look: Covariance,
     asked: Tensor,  # (B, 4)
-    sites: Tensor,  # (n, 4)
-    extra: Tensor,  # (n,) added to the variance of each
+    sites: _Sites,
 ) -> tuple[Tensor, Tensor, Tensor]:  # (B, m) positions of the nearest sites, their weights, (B,) what is left of C(0)
     variance = model.variance
-    whole = variance[asked[:, 3]]
-    if len(sites) == 0:
-        empty = torch.zeros(len(asked), 0)
-        return empty.long(), empty, whole
-    near = _nearest(model, asked[:, :3], sites[:, :3])
-    there = sites[near]  # (B, m, 4)
-    k = model.across(there[:, :, None], there[:, None]) + torch.diag_embed(
-        extra[near] + JITTER * variance[there[..., 3]]
-    )
-    c = model.across(asked[:, None], there)
+    whole, near = variance[asked[:, 3]], sites.nearest(asked)
+    there = sites.places[near]  # (B, m, 4)
+    away, channel = there[..., :3] - asked[:, None, :3], there[..., 3] if model.channels > 1 else None
+    k = look.between(away, channel, asked[:, 1])
+    k = k + torch.diag_embed(sites.extra[near] + JITTER * variance[there[..., 3]])
+    c = _across(look, asked[:, None], there)
     weight = torch.cholesky_solve(c[..., None], root_of(k))[..., 0]
     left = whole - (weight * c).sum(1)
     return near, weight, torch.maximum(left, JITTER * whole)
-
-
-def _nearest(model: SpaceTime, asked: Tensor, sites: Tensor) -> Tensor:  # (B, 3), (n, 3) -> (B, m)
-    """The sites nearest in units of how fast the covariance falls in time and in space."""
-    share = model.share.exp().mean(0)
-    pace = float((share / model.duration.exp()).sum()), float((share / model.reach.exp()).sum())
-
-    def scaled(places: np.ndarray) -> np.ndarray:  # (n, 3)
-        where = points(model.grid, places[:, 1], places[:, 2])
-        return np.concatenate([pace[0] * places[:, :1], pace[1] * where], 1)
-
-    _, near = cKDTree(scaled(sites.numpy())).query(scaled(asked.numpy()), k=min(NEIGHBOURS, len(sites)))
-    return torch.from_numpy(near.reshape(len(asked), -1))
