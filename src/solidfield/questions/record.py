@@ -111,7 +111,7 @@ class Record:
         each = self._nearest(cells, self._enough // 2)
         return np.unique(np.concatenate([each.ravel(), self._nearest(middle, self._enough).ravel()]))
 
-    @cached_property
+    @property
     def _enough(self) -> int:
         per_place = WINDOW * len(self.cells) / max(len(self) * len(self.places), 1)
         return max(PLACES, math.ceil(ENOUGH / max(per_place, 1e-9)))
