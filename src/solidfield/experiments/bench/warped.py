@@ -70,7 +70,7 @@ class WarpedCell(Cell):
 
 def warped_cells(
     schemes: Annotated[str, "Comma-separated; closed forms such as kriging are not trained."] = "solid,kriging",
-    minutes: Annotated[float, "Training budget of each scheme, CPU time on one thread."] = 16.0,
+    minutes: Annotated[float, "Training budget of each scheme, CPU time on one thread."] = 4.0,
     frames: Annotated[int, "To train and validate on."] = 2400,
     scenes: Annotated[int, "Held-out scenes to judge on."] = 64,
     members: Annotated[int, "Of each ensemble."] = 100,
