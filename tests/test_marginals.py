@@ -62,6 +62,24 @@ def test_scores_and_values_are_inverse_to_each_other_beyond_the_last_quantile_to
     assert not units.used
 
 
+def test_one_variable_may_have_scores_and_another_none():
+    units = NormalScores(Spec(Grid(SHAPE), channels=2))
+    units.take([estimate(readings(200), SPEC, 2.0, 4.0), None])
+    x = torch.randn(5, 2, *SHAPE).mul(2)
+    torch.testing.assert_close(units.scores(x)[:, 1], x[:, 1], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(units.scores(x)[:, 0], x[:, 0], atol=0.1)
+
+
+def test_weights_from_before_there_were_scores_are_still_read():
+    model = build("solid", SPEC, {"size": "smoke"}).eval()
+    old = {name: tensor for name, tensor in model.state_dict().items() if ".units." not in name}
+    again = build("solid", SPEC, {"size": "smoke"}).eval()
+    again.load_state_dict(old)
+    source = field(2).source
+    one, two = (each.sample(source, 3, MemberNoise(0, range(2), range(3))) for each in (model, again))
+    assert torch.equal(one, two)
+
+
 def test_laws_are_those_the_readings_were_drawn_from():
     laws, z = estimate(readings(2000), SPEC, 1.5, 3.0), np.array([-1.5, -0.5, 0.5, 1.5])
     expected = np.stack([skewed(np.full(CELLS, each)) for each in z], 1)

@@ -50,10 +50,13 @@ class Prior(nn.Module):
         if self.large or self.kriging.obs_std > 0:  # an error of reading would differ from score to score
             self.kriging.fit(batches)
             return
+        device = self.kriging.mean.device
+        self.to("cpu")  # where pairs are collected
         pair = collect(batches)
         widths = [choose_widths(listed(pair, c), self.spec) for c in range(self.spec.channels)]
         self.units.take(self._worthwhile(pair, widths) if any(widths) else [])
         self.kriging.fit([self.units.of_pair(pair)])
+        self.to(device)
 
     def _worthwhile(
         self,

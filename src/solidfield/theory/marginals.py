@@ -29,6 +29,7 @@ SCORES = np.arange(-3, 3 + STEP / 2, STEP)  # (J,)
 EDGES = np.linspace(-8, 8, 641)  # of the bins in which shapes are counted, in scales
 NARROW = 0.1  # of the normal law's: the least distance of two quantiles, where readings are equal
 WIDTHS = (1.5, 3.0, 6.0, 12.0, math.inf)  # of the surroundings to try, in cells
+LEAST_SCALE = 1e-6  # standardised, where all readings are one number
 DOUBT = 20.0  # readings' worth of the law of the whole map
 FEWEST = 1000  # readings, below which cells are not told apart
 LEAST_GAIN = 0.01  # share of the CRPS below which laws of their own are not worth trying
@@ -101,17 +102,19 @@ def estimate(readings: Listed, spec: Spec, width: float, around: float | None) -
     _, location = near.level(count, np.bincount(cells, readings.values, number))
     apart = readings.values - location[cells]
     plain, line = near.level(count, np.bincount(cells, apart**2, number))
-    scale = np.sqrt(np.clip(line, plain / 4, plain * 4))
+    scale = np.sqrt(np.clip(line, plain / 4, plain * 4)).clip(LEAST_SCALE)
     if around is None:
         return Laws(location, scale, np.tile(SCORES, (number, 1)))
     bins = len(EDGES) - 1
     which = np.clip(np.searchsorted(EDGES, apart / scale[cells]) - 1, 0, bins - 1)
     counted = np.bincount(cells * bins + which, minlength=number * bins).reshape(number, bins).astype(float)
-    counted = Surroundings(spec, around).sums(counted) + DOUBT * np.diff(norm.cdf(EDGES))
+    counted = counted.sum(0, keepdims=True) if math.isinf(around) else Surroundings(spec, around).sums(counted)
+    counted = counted + DOUBT * np.diff(norm.cdf(EDGES))
     below = np.cumsum(counted, 1) / counted.sum(1, keepdims=True)
     quantiles = np.stack([np.interp(norm.cdf(SCORES), each, EDGES[1:]) for each in below])
     rises = np.maximum(np.diff(quantiles, axis=1), NARROW * STEP)
-    return Laws(location, scale, quantiles[:, :1] + np.pad(np.cumsum(rises, 1), ((0, 0), (1, 0))))
+    shape = quantiles[:, :1] + np.pad(np.cumsum(rises, 1), ((0, 0), (1, 0)))
+    return Laws(location, scale, np.broadcast_to(shape, (number, len(SCORES))).copy())
 
 
 def choose_widths(readings: Listed, spec: Spec) -> Widths | None:
