@@ -5,25 +5,35 @@ readings (`theory/gaussian.py`). A network that reads both, and predicts u = (x 
 and learns what kriging cannot know; with few examples it stays near it. Where readings are many the grid falls into
 tiles, each with the readings nearest to its centre: the cost stays linear in the cells. Of a large map or a crop of it
 (`theory/nearby.py`) a tree finds them, and the covariance is that of parts of the map, with one mean for all of it.
+
+Kriging may be that of normal scores, z = Phi^-1(F_p(x)), where cells have laws of their own that are skewed or differ
+in width (`theory/marginals.py`): where it predicts the last fifth of the training targets better than kriging of the
+values does. Readings, prior and laws of `solid` are then all in scores (`units`), and members are brought back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
+from scipy.stats import norm
 from torch import Tensor, nn
 
-from ..fields import Pair, Source
+from ..fields import Pair, Source, Target
 from ..forecast import Spec
+from ..theory.covariance import collect
 from ..theory.gaussian import Given, between, unrolled
+from ..theory.marginals import LEVELS, Laws, Widths, choose_widths, estimate, listed, pinball
 from ..theory.nearby import BOX, cut, is_large, nearby
 from .kriging import Kriging
+from .normal_scores import NormalScores
 
 MOST = 128  # readings of a query up to which every cell uses them all ...
 TILE, NEAREST = 8, 64  # ... else tiles of so many cells a side use the nearest
 JITTER = 1e-5  # of the variance, added to K
+JUDGED = 128  # examples by which kriging of scores is compared with kriging ...
+LEAST_GAIN = 0.01  # ... and the share of the CRPS that it must gain
 LEAST_SPREAD = 0.02  # standardised: where a sensor is, s would be 0 and u undefined
 
 
@@ -34,9 +44,46 @@ class Prior(nn.Module):
         super().__init__()
         self.spec, self.large = spec, is_large(spec.grid)
         self.kriging = Kriging(replace(spec, grid=cut(spec.grid, BOX)), obs_std, level=self.large)
+        self.units = NormalScores(spec)
 
     def fit(self, batches: Iterable[Pair]) -> None:
-        self.kriging.fit(batches)
+        if self.large or self.kriging.obs_std > 0:  # an error of reading would differ from score to score
+            self.kriging.fit(batches)
+            return
+        device = self.kriging.mean.device
+        self.to("cpu")  # where pairs are collected
+        pair = collect(batches)
+        widths = [choose_widths(listed(pair, c), self.spec) for c in range(self.spec.channels)]
+        self.units.take(self._worthwhile(pair, widths) if any(widths) else [])
+        self.kriging.fit([self.units.of_pair(pair)])
+        self.to(device)
+
+    def _worthwhile(
+        self,
+        pair: Pair,
+        widths: Sequence[Widths | None],  # (C,)
+    ) -> list[Laws | None]:  # (C,)
+        """The laws of those variables whose later targets kriging of scores predicts better than kriging itself."""
+        ahead = (len(pair) * 4) // 5
+        early, late = part_of(pair, 0, ahead, ahead), part_of(pair, ahead, len(pair), JUDGED)
+        errors = []
+        for tried in ([None] * len(widths), widths):
+            self.units.take([w and estimate(listed(early, c), self.spec, *w) for c, w in enumerate(tried)])
+            self.kriging.fit([self.units.of_pair(early)])
+            errors.append(self._errors(late))
+        return [
+            estimate(listed(pair, c), self.spec, *w) if w and scored < (1 - LEAST_GAIN) * plain else None
+            for c, (w, plain, scored) in enumerate(zip(widths, *errors, strict=True))
+        ]
+
+    def _errors(self, pair: Pair) -> list[float]:  # (C,)
+        """The CRPS of kriging at targets that were not read themselves."""
+        mean, std = self(self.units.of_source(pair.source))
+        levels = torch.from_numpy(norm.ppf(LEVELS)).to(mean)
+        quantiles = self.units.values(mean + std * levels[:, None, None, None, None]).movedim(0, -1)  # (B, C, H, W, k)
+        free = pair.target.mask & ~pair.source.read_then().mask
+        found = [(quantiles[:, c][free[:, c]], pair.target.values[:, c][free[:, c]]) for c in range(free.shape[1])]
+        return [pinball(q.double().numpy(), v.double().numpy()) if len(v) else 0.0 for q, v in found]
 
     @torch.no_grad()
     def forward(self, source: Source, rows: slice | None = None) -> tuple[Tensor, Tensor]:  # (B, C, h, W) mean and std
@@ -121,6 +168,12 @@ class Prior(nn.Module):
         variance = among[0, 0, 0].to(anomaly.dtype)
         error = self.kriging.obs_std**2 + JITTER * float(variance)
         return Given.of(among, error, known).law(across, anomaly[site], variance)
+
+
+def part_of(pair: Pair, first: int, last: int, most: int) -> Pair:
+    """At most so many of these examples, evenly."""
+    rows = torch.linspace(first, last - 1, min(most, last - first)).long()
+    return Pair(pair.source[rows], Target(pair.target.values[rows], pair.target.mask[rows]))
 
 
 def tiles(length: int, size: int) -> Tensor:  # (T, t) cells of each tile along an axis; a last one may overhang

@@ -11,7 +11,8 @@ Reference: SOLID (Valencia et al. 2026) for the task and the dual-masked objecti
   cost);
 - the expensive network does not see tau and runs once per query, not fifty times per member;
 - laws are learned in units of a prior, the law that kriging with a fitted covariance gives the cell (`prior="none"`:
-  in standard deviations of the variable); docs/decisions.md says why;
+  in standard deviations of the variable); docs/decisions.md says why. Where cells differ in law everything above is of
+  normal scores by cell, if these are predicted better (`prior.units`);
 - at lead 0 the reading of a sensor is known and pinned in every member (within `obs_std` of it where readings have
   an error), so its law is never drawn from and is not trained either: the likelihood of a value that is known has
   no bound, and its gradient would drown all others;
@@ -158,11 +159,22 @@ class Solid(Forecaster):
         self, source: Source, rows: slice | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:  # (B, F, h, W), and (B, C, h, W) twice
         """The features of a query, and the location and scale in whose units its laws are; of these rows, or of all."""
+        source = self._scores(source)
         if self.crops and source.around is None:
             return self._encode_crops(source, rows or slice(0, source.values.shape[-2]))
         query, location, scale = self._inputs(source, None)
         features = self.activate(in_patches(self.encoder, query, self.patch))
         return tuple(part[..., rows or slice(None), :] for part in (features, location, scale))  # type: ignore[return-value]
+
+    def _scores(self, source: Source) -> Source:
+        """In the prior's units."""
+        return self.prior.units.of_source(source) if isinstance(self.prior, Prior) else source
+
+    def _score(self, values: Tensor) -> Tensor:  # (..., C, H, W) -> the same
+        return self.prior.units.scores(values) if isinstance(self.prior, Prior) else values
+
+    def _value(self, scores: Tensor, rows: slice | None = None) -> Tensor:  # (..., C, h, W) -> the same
+        return self.prior.units.values(scores, rows) if isinstance(self.prior, Prior) else scores
 
     def _inputs(self, source: Source, rows: slice | None) -> tuple[Tensor, Tensor, Tensor]:
         """What the encoder sees, and the prior."""
@@ -191,7 +203,7 @@ class Solid(Forecaster):
         mask = target.mask & ~pinned(source)
         features, location, scale = self.encode(source)
         b, c, y, x = mask.nonzero(as_tuple=True)
-        values = ((target.values - location) / scale)[b, c, y, x]
+        values = ((self._score(target.values) - location) / scale)[b, c, y, x]
         each = self.law.loss(features.movedim(1, -1)[b, y, x], values, c, generator)
         overlap = 1 + self.lam * (source.mask & target.mask)[b, c, y, x]
         count = mask.flatten(1).sum(1).clamp_min(1)[b]  # per example |M_o|_1, then the mean over examples
@@ -237,7 +249,7 @@ class Solid(Forecaster):
         features, location, scale = self.encode(source, rows)
         look_up = self.law.lookup(features, few)
         wider = self._widening(source)[..., rows or slice(None), :]
-        return lambda z: location + scale * look_up(z * wider)
+        return lambda z: self._value(location + scale * look_up(z * wider), rows)
 
     @torch.no_grad()
     def _members(
@@ -293,7 +305,7 @@ class Solid(Forecaster):
         """The targets that are not pinned, and their latents there."""
         features, location, scale = self.encode(pair.source)
         features = features.movedim(1, -1)
-        values = (pair.target.values - location) / scale
+        values = (self._score(pair.target.values) - location) / scale
         mask = pair.target.mask & ~pinned(pair.source)
         b, c, y, x = mask.nonzero(as_tuple=True)
         z = torch.zeros_like(pair.target.values)
