@@ -15,7 +15,7 @@ from solidfield.models import solid_set
 
 def test_every_change_names_what_is_there():
     cells = parts.parts_cells()
-    assert len({cell.key for cell in cells}) == len(cells) == 2 * 7 + 2 * 7
+    assert len({cell.key for cell in cells}) == len(cells) == 2 * 7 + 2 * 9
     assert {cell.sheet for cell in cells} == {"parts"}
     assert set(parts.SCHEMES) < set(SCHEMES)
     for change in parts.CHANGES.values():
@@ -28,7 +28,8 @@ def test_a_part_is_left_out_of_training_and_nothing_else_is(tmp_path, monkeypatc
     monkeypatch.setitem(parts.CONTESTS, "kolkata", lambda folder: contest)
     seen, names = {}, ("FEW", "AROUND", "LIKELIHOOD")
 
-    def trained(record, plan, *others):
+    def trained(record, plan, *others, options, training):
+        seen["options"], seen["training"] = options, training
         seen["constants"] = {name: getattr(solid_set, name) for name in names}
         seen["plan"], seen["calendar"] = plan, record.calendar
         seen["model"] = SimpleNamespace(stretch=torch.full((3,), 1.5))
@@ -46,6 +47,7 @@ def test_a_part_is_left_out_of_training_and_nothing_else_is(tmp_path, monkeypatc
         assert seen["constants"] == usual | dict(change.constants)
         assert seen["plan"] == replace(kolkata_day.PLAN, **change.plan)
         assert (seen["calendar"] is not None) == change.calendar
+        assert (seen["options"], seen["training"]) == (change.options, change.training)
         assert usual == {name: getattr(solid_set, name) for name in names}
         assert (seen["model"].stretch == change.after.get("stretch", 1.5)).all()
     for header, rows in parts.tables(results):

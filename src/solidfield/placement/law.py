@@ -220,7 +220,9 @@ def _values(
     scene = Scene.course(tick, [wanted.lead], flat, run.info["data"]["plan"]["before"], tick)
     z, found = torch.from_numpy(latents).float()[:, None], []
     for start in range(0, len(flat), AT_ONCE):
-        frame, cell, first, last = (value[start : start + AT_ONCE] for value in vars(scene).values())
+        frame, cell, first, last = (
+            value[start : start + AT_ONCE] for value in (scene.frame, scene.cell, scene.first, scene.last)
+        )
         questions = ask(record, frame, cell, first, last, Hiding.nothing(len(cell)), "test", torch.Generator())
         values = run.model.quantiles(questions, z)
         found.append(run.scaling.physical_of(values, questions.asked_channel).double().numpy())
