@@ -187,8 +187,8 @@ def test_gaps_are_of_training_frames_alone():
     assert (store.gaps[train] == ~read[train])[:, store.stations].all()
 
 
-def test_training_asks_nothing_about_a_place_set_aside():
-    """Others are told by what it read; calibration asks about it, and about all, as unread."""
+def test_a_place_set_aside_is_never_taken_for_unread_in_training():
+    """It is asked about with what it read at other times; calibration asks about it, and about all, as unread."""
     aside = np.zeros(GRID.shape, bool)
     aside[1, 2] = True
     store = dataclasses.replace(stations(), aside=aside)
@@ -196,10 +196,9 @@ def test_training_asks_nothing_about_a_place_set_aside():
     task = QuestionTask(store, Scaling((0.0,), (1.0,)), Plan(unread=1.0, as_was=0.5, outage=0.0), config, {})
     lesson, at = task.batch(0, 0, 1, None).questions, torch.from_numpy(aside.ravel())
     own = (lesson.known & lesson.own).any(1)
-    assert not at[lesson.asked_cell].any()
-    assert (lesson.known & at[lesson.cell]).any()
-    assert not own.any()
-    assert at[draw(store, store.of_split("train"), 400, Plan(), "train", generator()).questions.asked_cell].any()
+    assert own[at[lesson.asked_cell]].all()
+    assert not own[~at[lesson.asked_cell]].any()
+    assert at[lesson.asked_cell].any()
     unread, everywhere = [one.questions for one in task.calibration()][-1], next(task.everywhere()).questions
     assert at[unread.asked_cell].all()
     assert set(everywhere.asked_cell.tolist()) == set(store.places.tolist())

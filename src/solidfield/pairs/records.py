@@ -62,7 +62,7 @@ def without_held(record: Record, held: Mapping[str, np.ndarray]) -> Record:  # o
 
 
 def set_aside(record: Record) -> Record:
-    """Some places, from a dozen on, that training never asks about: how wide to be at new places is learned there."""
+    """Some places, from a dozen on, that training never takes for unread: how wide to be there is learned at them."""
     places = record.places
     if len(places) < FEWEST:
         return record

@@ -44,7 +44,7 @@ class Record:
     start: float = 0.0  # time of the first frame: seconds since 1970, or a simulation's own
     step: float = 1.0  # time from frame to frame
     units: tuple[str, ...] = field(default=())  # (C,)
-    aside: np.ndarray | None = None  # (H, W) bool: places that training never asks about
+    aside: np.ndarray | None = None  # (H, W) bool: places that training never takes for unread
 
     def __post_init__(self) -> None:
         count = len(self.split)

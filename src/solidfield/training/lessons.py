@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,18 +49,11 @@ class QuestionTask(Task):
         made, found = (model.prior.channels, *model.grid.shape), (len(self.record.variables), *self.record.grid.shape)
         if made != found:
             raise SolidError(f"the model is made for (variables, y, x) = {made} and the record has {found}")
-        if not len(self.taught):
+        if not len(self.record.of_split("train")):
             raise SolidError("no frame of the record trains; hold fewer days out")
 
     def batch(self, step: int, rank: int, processes: int, model: SolidSet) -> Lesson:
-        generator = torch_generator(self.config.seed, "questions", step, rank)
-        return draw(self.record, self.taught, self.config.batch // processes, self.plan, "train", generator)
-
-    @cached_property
-    def taught(self) -> np.ndarray:  # (n,) positions of readings
-        """What training asks about: nothing at places set aside, which are to be as new to the network as any other."""
-        readings = self.record.of_split("train")
-        return readings[~self.record.place_aside[self.record.place[readings]]]
+        return self._draw("train", self.config.batch // processes, ("questions", step, rank))
 
     def _draw(self, split: str, count: int, key: tuple[int | str, ...]) -> Lesson:
         generator = torch_generator(self.config.seed, *key)
@@ -113,7 +105,7 @@ class QuestionTask(Task):
         return "validation" if self.held_out else "train"
 
     def calibration(self) -> Iterator[Lesson]:
-        """Held-out questions of every kind; unread places are those that training never asked about."""
+        """Held-out questions of every kind; unread places are those that training never took for unread."""
         for lesson in self.lessons(CALIBRATION, "calibration"):
             yield lesson if self.record.aside is None else _where(lesson, self._read(lesson))
         readings = self.record.of_split(self._judges)
