@@ -63,16 +63,16 @@ def test_an_image_is_filled_honestly_from_itself(cloudy, monkeypatch):
     monkeypatch.setattr(images, "SAMPLE", 80)
     monkeypatch.setattr(images, "READ", 40)
     monkeypatch.setattr(images, "STEPS", 25)
-    image, centre, scale, members = fill_image(given, members=40)
-    gap = np.isnan(given)
+    filled = fill_image(given, members=40)
+    image, members, gap = filled.image, filled.members, np.isnan(given)
     np.testing.assert_allclose(members[:, ~gap], np.broadcast_to(given[~gap].astype(np.float32), (40, (~gap).sum())))
     low, high = np.quantile(members[:, gap], (0.025, 0.975), axis=0)
     assert np.mean((truth[gap] >= low) & (truth[gap] <= high)) > 0.88
     assert 0.85 < image.honesty["coverage"] <= 1
-    z = (members[:, gap] - centre[gap]) / scale[gap]
+    z = (members[:, gap] - filled.mean[gap]) / filled.laws.scale
     wanted = image.stretch * images.student.std(image.freedom)
     assert z.std() == pytest.approx(wanted, rel=0.05)
-    assert np.abs(truth - centre)[gap].mean() < 0.7 * np.abs(truth - np.nanmean(given))[gap].mean()
+    assert np.abs(truth - filled.mean)[gap].mean() < 0.7 * np.abs(truth - np.nanmean(given))[gap].mean()
 
 
 @pytest.mark.parametrize("warmer", [0.0, 3.0])
@@ -166,6 +166,7 @@ def test_the_verbs_fill_an_image_and_judge_it(cloudy, tmp_path, monkeypatch):
     read = np.isfinite(given)
     np.testing.assert_allclose(maps["given"].values[3, 0, 0][read], given[read], rtol=1e-6)
     assert maps.attrs["coverage"] == said["coverage"]
+    assert maps.attrs["transform"] == said["transform"] == "none"
     result = HeatonCell(5).measure(Place(tmp_path, tmp_path))
     assert result["cells"] == np.isnan(given).sum()
     assert result["hidden_by_us"] == pytest.approx(learn(given).honesty, rel=1e-6)  # kernels round by thread

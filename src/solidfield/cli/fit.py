@@ -12,7 +12,6 @@ import xarray as xr
 from ..disk import check_ending, open_dataset, refuse_existing
 from ..errors import SolidError
 from ..pairs.frames import as_frames
-from ..prediction.ensemble import summarise
 from ..prediction.image import fill_image
 from ..prediction.maps import save_maps, to_dataset
 from ..prediction.predict import QUANTILES
@@ -27,6 +26,9 @@ def fit(
     variable: Annotated[str | None, typer.Option(help="Which one, where there are several.")] = None,
     members: Annotated[int, typer.Option(help="Of the ensemble.", min=2)] = 100,
     seed: Annotated[int, typer.Option(help="Same seed, same members.")] = 0,
+    transform: Annotated[
+        str | None, typer.Option(help="none, sqrt or log; by cells hidden for a trial if not given.")
+    ] = None,
     json: show.JsonOption = False,
 ) -> None:
     """Learn one image with gaps from itself, fill it with members, and say how honest they are."""
@@ -38,10 +40,11 @@ def fit(
     dated = plain.expand_dims(time=[np.datetime64(np.asarray(when).reshape(-1)[0], "ns")])
     frames = as_frames(dated, every="1h")  # one frame has no step
     values = frames.values[0, 0].astype(float)
-    learned, _, _, drawn = fill_image(values, members, seed)
+    filled = fill_image(values, members, seed, transform)
+    learned = filled.image
     read = np.isfinite(values)[None, None]
     maps = to_dataset(
-        summarise(drawn[:, None, None, None], QUANTILES),
+        filled.summary(QUANTILES),
         frames.grid,
         frames.variables,
         frames.units,
@@ -49,15 +52,23 @@ def fit(
         ~read[0],
         frames.times,
         np.zeros(1, "timedelta64[ns]"),
-        attributes={"title": f"{frames.variables[0]} of {image.name}, its gaps filled", "seed": seed} | learned.honesty,
+        attributes={
+            "title": f"{frames.variables[0]} of {image.name}, its gaps filled",
+            "seed": seed,
+            "transform": learned.transform,
+            "transform_reason": learned.why,
+            **learned.honesty,
+        },
         given=np.where(read, values, 0.0),
     )
     save_maps(maps, out)
     if json:
-        show.as_json({"out": str(out), "filled": int((~read).sum()), "given": int(read.sum()), **learned.honesty})
+        counts = {"filled": int((~read).sum()), "given": int(read.sum())}
+        show.as_json({"out": str(out), **counts, "transform": learned.transform, **learned.honesty})
         return
     honest = learned.honesty
     show.line("filled", f"{int((~read).sum()):,} cells beside {int(read.sum()):,} that were read; {out}")
+    show.line("modelled", learned.why)
     show.line(
         "honest?",
         f"where the shape of the gaps hid readings elsewhere: 95 % intervals hold {100 * honest['coverage']:.1f} %, "

@@ -2,87 +2,56 @@
 
 There is one frame and no other to learn from, so examples are made. A cell has the law
 
-    x(p) = f(p)' b + m(p) + s(p) r(p)^g T(z(p)),       z = (e(p) - w_p' e(near)) / s(p)
+    x(p) = G(f(p)' b + m(p) + s(p) r(p)^g T(z(p))),       z = (e(p) - w_p' e(near)) / s(p)
 
 where f holds a plane and how much of the surroundings is gap, and m and s are kriging of what b leaves, by the readings
-near p, under
-
-    C(d) = W(|d| / R) (a_1 exp(-|e^{B_1} d| / l_1) + a_2 M(|e^{B_2} d| / l_2)) + nugget,
-
-M(u) = (1 + sqrt(3) u) e^{-sqrt(3) u}: a rough term for what is far, which does not run on beyond what was read, and a
-smooth one for details. B = [[b, c], [c, -b]] stretches one direction and shrinks the other: streaks go on into a gap.
-W(u) = (1 - u)^4 (4 u + 1) is 0 beyond the image's diagonal R (Wendland 1995), so that fields can be drawn exactly on a
-torus. Gaps are no accident: clouds stand over some ground more than over other, and readings beside a gap tell how what
-it hides differs from what is seen far from any. Covariance and b maximise the likelihood of readings given sparser ones
-(Vecchia 1988), from a few hundred in the whole image to nearly all, so that every scale has its say.
+near p (`image_kriging.py`). Gaps are no accident: clouds stand over some ground more than over other, and readings
+beside a gap tell how what it hides differs from what is seen far from any. Covariance and b maximise the likelihood of
+readings given sparser ones (Vecchia 1988), from a few hundred in the whole image to nearly all, so that every scale has
+its say.
 
 r(p) is how rough the image is around p, and T leads from N(0, 1) to a Student law, since errors have longer tails. Both
 are fitted where the gaps, mirrored and moved, are laid over other places of the image, to cells as far from readings as
 those of the real gaps are; half of these places are left out of it and say how honest it is. What is hidden has no part
-in the roughness around it. Near are the nearest readings, and the nearest on three coarser lattices, so that a wide gap
-is seen from all sides (Katzfuss and Guinness 2021). Members have e and b of one draw each, by Matheron's rule, so that
-means of areas have honest laws, too.
+in the roughness around it. Members have e and b of one draw each, by Matheron's rule, so that means of areas have
+honest laws, too.
+
+G leads back from what is modelled: the readings, or their square roots or logarithms where that predicts hidden cells
+clearly better, in the units of the readings (`image_laws.py`). Under a transform T goes on as a straight line where z
+is beyond what thousands of hidden cells can tell, and has more degrees of freedom: the exponential of a Student law has
+no mean.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
-from scipy.fft import next_fast_len
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 from scipy.optimize import minimize
-from scipy.spatial import cKDTree
 from scipy.stats import norm
 from scipy.stats import t as student
 from torch import Tensor
 
 from ..errors import SolidError
 from ..keys import numpy_generator
+from .ensemble import Summary, summarise
+from .image_kriging import Cells, Covariance, fields, krige, near_cells, solve, together
+from .image_laws import Laws, changed, check_possible, log_slope, possible, restored, scores
 
-NEAR = ((1, 16), (3, 16), (9, 16), (27, 16))  # step of a lattice in cells, and readings of it that a cell hears
 LEVELS, READ = 24, 250  # shares of the readings that are kept, and readings predicted from each
 LENGTHS = (1 / 8, 1 / 256)  # where the fit of the two lengths begins, as parts of the image's diagonal
 STEPS, SAMPLE, RATE = 120, 250, 0.1  # of the descent to the covariance: steps, readings of each, size of the first
 BLURS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # cells over which a gap is felt; the readings choose
 PLACES, HIDDEN, TRIES = 24, 500, 6  # where the gaps are laid, cells hidden by each that are used, moves tried for each
 ROUGH = 12.0  # cells over which roughness is smoothed
-AT_ONCE = 2048  # cells whose matrices are in memory together
 LEAST = 500  # readings of an image from which anything can be learned
-
-
-@dataclass(frozen=True)
-class Covariance:
-    """C of two cells, by the way from one to the other."""
-
-    reach: float  # R, in cells
-    lengths: Tensor  # (2,) l, in cells
-    sizes: Tensor  # (3,) a and, last, the nugget
-    bends: Tensor  # (2, 2) b and c of each term
-
-    @property
-    def total(self) -> Tensor:
-        return self.sizes.sum()
-
-    def __call__(self, way: Tensor) -> Tensor:  # (..., 2) -> (...)
-        """Without the nugget."""
-        rough, smooth = (_bent(way, *bend) / length for bend, length in zip(self.bends, self.lengths, strict=True))
-        smooth = 3**0.5 * smooth
-        found = self.sizes[0] * torch.exp(-rough) + self.sizes[1] * (1 + smooth) * torch.exp(-smooth)
-        u = (way.norm(dim=-1) / self.reach).clamp(max=1)
-        return found * (1 - u) ** 4 * (4 * u + 1)
-
-
-def _bent(way: Tensor, b: Tensor, c: Tensor) -> Tensor:  # (..., 2) -> (...)
-    """|e^B d|."""
-    r = (b**2 + c**2 + 1e-12).sqrt()  # e^B = cosh r + B sinh(r) / r, since B^2 = r^2
-    even, odd = r.cosh(), r.sinh() / r
-    y, x = way[..., 0], way[..., 1]
-    bent = ((even + odd * b) * y + odd * c * x).square() + (odd * c * y + (even - odd * b) * x).square()
-    return (bent + 1e-12).sqrt()
+MARGIN = 0.01  # of the CRPS, by which a transform must be better than none
+TAME = 10.0  # least degrees of freedom under a transform
+KNOWN = 3.5  # z beyond which hidden cells tell nothing: one in four thousand
 
 
 @dataclass(frozen=True)
@@ -98,50 +67,8 @@ class Image:
     freedom: float = 1e9  # of the Student law
     stretch: float = 1.0
     honesty: dict[str, float] = field(default_factory=dict)  # at hidden cells that nothing was fitted to
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Cells to be predicted, and the readings near each."""
-
-    cell: np.ndarray  # (n, 2)
-    near: np.ndarray  # (n, m) flat
-    valid: np.ndarray  # (n, m) bool; False: named twice
-
-
-def near_cells(mask: np.ndarray, cell: np.ndarray) -> Cells:
-    """The readings that each cell hears."""
-    found = []
-    for step, count in NEAR:
-        lattice = np.zeros_like(mask)
-        lattice[::step, ::step] = mask[::step, ::step]
-        sites = np.argwhere(lattice if lattice.any() else mask)
-        _, which = cKDTree(sites).query(cell, k=list(range(1, min(count, len(sites)) + 1)))
-        found.append(sites[which] @ [mask.shape[1], 1])
-    near = np.sort(np.concatenate(found, 1), 1)
-    near = np.pad(near, ((0, 0), (0, sum(count for _, count in NEAR) - near.shape[1])), "edge")
-    return Cells(cell, near, np.diff(near, axis=1, prepend=-1) > 0)
-
-
-def krige(
-    covariance: Covariance, cells: Cells, layers: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # layers (H, W, k) -> (n, k) means, (n,) variance, (n, m) weights
-    """Each layer at the cells, by the readings near them; the weights are the same for all."""
-    parts = [solve(covariance, cells, layers, slice(i, i + AT_ONCE)) for i in range(0, len(cells.cell), AT_ONCE)]
-    mean, variance, weight = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
-    return mean, variance, weight
-
-
-def solve(covariance: Covariance, cells: Cells, layers: np.ndarray, rows: slice | np.ndarray) -> tuple[Tensor, ...]:
-    near, valid, width = cells.near[rows], torch.from_numpy(cells.valid[rows]), layers.shape[1]
-    place = torch.from_numpy(np.stack([near // width, near % width], -1)).double()  # (n, m, 2)
-    k = covariance(place[:, :, None] - place[:, None]) * (valid[:, :, None] & valid[:, None])
-    k = k + torch.diag_embed(torch.where(valid, covariance.sizes[-1], 1.0))
-    across = covariance(place - torch.from_numpy(cells.cell[rows]).double()[:, None]) * valid
-    weight = torch.cholesky_solve(across[..., None], torch.linalg.cholesky(k))[..., 0]
-    value = torch.from_numpy(layers.reshape(-1, layers.shape[-1])[near])  # (n, m, k)
-    left = torch.maximum(covariance.total - (weight * across).sum(1), 1e-6 * covariance.total)
-    return (weight[:, None] @ value)[:, 0], left, weight
+    transform: str = "none"  # under which all this holds
+    why: str = ""  # this transform, in words
 
 
 def layers_of(values: np.ndarray, blurs: tuple[float, ...]) -> np.ndarray:  # (H, W, 1 + 3 + blurs)
@@ -152,7 +79,11 @@ def layers_of(values: np.ndarray, blurs: tuple[float, ...]) -> np.ndarray:  # (H
     return np.stack([np.where(mask, values - values[mask].mean(), 0.0), np.ones_like(y), y, x, *gaps], -1)
 
 
-def learn(values: np.ndarray, seed: int = 0) -> Image:  # (H, W), NaN in the gaps
+def learn(
+    values: np.ndarray,  # (H, W), NaN in the gaps
+    seed: int = 0,
+    transform: str | None = None,  # none, sqrt or log; None: the one under which hidden cells are predicted best
+) -> Image:
     """Fit covariance and slopes to the readings, and the law to cells hidden where gaps are laid over other places."""
     mask = np.isfinite(values)
     if mask.sum() < LEAST or mask.all():
@@ -164,15 +95,76 @@ def learn(values: np.ndarray, seed: int = 0) -> Image:  # (H, W), NaN in the gap
         raise SolidError(
             "all readings of the image are equal, so that there is nothing to learn; fill the gaps with them"
         )
-    image = Image(_roughness(values), *_likeliest(values, seed))
-    examples = [_hide(values, numpy_generator(seed, "hide", place)) for place in range(PLACES)]
-    fitted, judged = (_together([cells for cells, _ in examples[start::2]]) for start in (0, 1))
-    rough = [np.concatenate([rough for _, rough in examples[start::2]]) for start in (0, 1)]
-    power, freedom, stretch = _law(*_errors(image, fitted, values), rough[0])
-    image = replace(image, power=power, freedom=freedom, stretch=stretch)
-    error, sd = _errors(image, judged, values)
-    scale = sd * rough[1] ** image.power
-    return replace(image, honesty=scores(error, lambda level: scale * student_quantile(image, level)))
+    first = "none" if transform is None else transform
+    check_possible(values, first)
+    image = _fit(values, seed, first)
+    if transform is None:
+        best, why = _best_transform(image, values, seed)
+        image = replace(image if best == "none" else _fit(values, seed, best), why=why)
+    else:
+        image = replace(image, why=f"transform {transform}: as was asked")
+    seen = changed(values, image.transform)
+    cells, rough = _hidden(seen, seed, range(1, PLACES, 2))
+    mean, sd, _, _ = predict(image, cells, seen)
+    return replace(image, honesty=_scores(image, cells, mean, sd * rough**image.power, values))
+
+
+def _fit(values: np.ndarray, seed: int, transform: str) -> Image:
+    """All but the honesty, under a transform."""
+    seen = changed(values, transform)
+    image = Image(_roughness(seen), *_likeliest(seen, seed), transform=transform)
+    cells, rough = _hidden(seen, seed, range(0, PLACES, 2))
+    mean, sd, _, _ = predict(image, cells, seen)
+    return _with_law(image, seen[tuple(cells.cell.T)] - mean, sd, rough)
+
+
+def _best_transform(image: Image, values: np.ndarray, seed: int) -> tuple[str, str]:  # and why, in words
+    """None, or of those that clearly lower the CRPS of hidden cells, in the units of the readings, the likeliest.
+
+    The weights of kriging are those found without a transform: no covariance is fitted for the comparison.
+    """
+    names = possible(values)
+    if len(names) == 1:
+        return "none", "transform none: not all readings are positive"
+    cells, _ = _hidden(values, seed, range(0, PLACES, 2))
+    _, sd, weight, pull = predict(image, cells, values)
+    where, crps, surprise = tuple(cells.cell.T), {}, {}
+    for name in names:
+        seen = changed(values, name)
+        _, rough = _hidden(seen, seed, range(0, PLACES, 2))
+        middle, spread = np.nanmean(seen), float(np.nanstd(seen))
+        wide = sd * spread / np.nanstd(values)
+        kriged = middle + (weight * (seen.ravel()[cells.near] - middle)).sum(1)
+        standard = torch.from_numpy(np.column_stack([seen[where] - kriged, pull]) / wide[:, None])
+        centre = kriged + pull @ _regress(standard[:, 0], standard[:, 1:], spread)[0].numpy()
+        tried = _with_law(replace(image, transform=name), seen[where] - centre, wide, rough)
+        scale = wide * rough**tried.power
+        crps[name] = _scores(tried, cells, centre, scale, values)["crps"]
+        law = student(tried.freedom, scale=scale * tried.stretch)
+        surprise[name] = -np.mean(law.logpdf(seen[where] - centre) + log_slope(values[where], name))
+    better = [name for name in names if crps[name] < (1 - MARGIN) * crps["none"]]
+    best = min(better, key=lambda name: surprise[name], default="none")
+    reason = "cells hidden for a trial are predicted better under it" if better else "no other is clearly better"
+    return best, f"transform {best}: {reason} (CRPS {', '.join(f'{name} {x:.3g}' for name, x in crps.items())})"
+
+
+def _with_law(image: Image, error: np.ndarray, sd: np.ndarray, rough: np.ndarray) -> Image:
+    power, freedom, stretch = _law(error, sd, rough, tame=image.transform != "none")
+    return replace(image, power=power, freedom=freedom, stretch=stretch)
+
+
+def _scores(image: Image, cells: Cells, centre: np.ndarray, scale: np.ndarray, values: np.ndarray) -> dict[str, float]:
+    """Of the cells' laws, in the units of the readings."""
+    laws, here = _laws(image, centre, scale), values[tuple(cells.cell.T)]
+    error = here - laws.mean
+    if image.transform == "none":
+        return scores(error, laws.around)
+    mean = {"mae": float(np.abs(error).mean()), "rmse": float(np.sqrt((error**2).mean()))}
+    return scores(here, laws.quantile) | mean  # a mean may lie so far off that differences from it have no digits
+
+
+def _laws(image: Image, centre: np.ndarray, scale: np.ndarray) -> Laws:
+    return Laws(centre, scale, partial(student_quantile, image), image.transform)
 
 
 def _likeliest(values: np.ndarray, seed: int) -> tuple[Covariance, float | None, np.ndarray, np.ndarray]:
@@ -181,10 +173,18 @@ def _likeliest(values: np.ndarray, seed: int) -> tuple[Covariance, float | None,
     layers = layers_of(values, BLURS)
     shares = np.geomspace(LEAST / 2 / mask.sum(), 0.9, LEVELS)
     count = min(READ, mask.sum() // (2 * LEVELS))  # few readings twice: evidence counts once
-    cells = _together([_thin(mask, share, count, seed) for share in shares])
-    at = layers[tuple(cells.cell.T)]
+    cells = together([_thin(mask, share, count, seed) for share in shares])
     spread = float(values[mask].std())
-    draws, reach = numpy_generator(seed, "covariance"), float(np.hypot(*mask.shape))
+    covariance = _descend(layers, cells, spread, seed)
+    found, spare, _ = krige(covariance, cells, layers)
+    at = layers[tuple(cells.cell.T)]
+    return covariance, *_slopes(torch.from_numpy((at - found) / np.sqrt(spare)[:, None]), spread)
+
+
+def _descend(layers: np.ndarray, cells: Cells, spread: float, seed: int) -> Covariance:
+    """The covariance under which these cells are likeliest, each with the best slopes."""
+    at = layers[tuple(cells.cell.T)]
+    draws, reach = numpy_generator(seed, "covariance"), float(np.hypot(*layers.shape[:2]))
     logs = torch.log(torch.tensor([0.5 * spread**2, 0.2 * spread**2, 0.01 * spread**2], dtype=torch.float64))
     lengths = torch.log(reach * torch.tensor(LENGTHS, dtype=torch.float64))
     bends = torch.zeros(2, 2, dtype=torch.float64)
@@ -200,9 +200,7 @@ def _likeliest(values: np.ndarray, seed: int) -> tuple[Covariance, float | None,
         optimiser.zero_grad()
         surprise.backward()
         optimiser.step()
-    covariance = Covariance(reach, lengths.detach().exp(), logs.detach().exp(), bends.detach())
-    found, spare, _ = krige(covariance, cells, layers)
-    return covariance, *_slopes(torch.from_numpy((at - found) / np.sqrt(spare)[:, None]), spread)
+    return Covariance(reach, lengths.detach().exp(), logs.detach().exp(), bends.detach())
 
 
 def _slopes(left: Tensor, spread: float) -> tuple[float | None, np.ndarray, np.ndarray]:  # left (n, 1 + 3 + blurs)
@@ -234,45 +232,70 @@ def predict(
 
 
 def student_quantile(image: Image, level: np.ndarray | float) -> np.ndarray:
-    return image.stretch * student.ppf(level, image.freedom)
+    """T, by the level of z."""
+    if image.transform == "none":
+        return image.stretch * student.ppf(level, image.freedom)
+    z = norm.ppf(level)
+    inside = np.clip(z, -KNOWN, KNOWN)
+    steep = norm.pdf(KNOWN) / student.pdf(student.ppf(norm.cdf(KNOWN), image.freedom), image.freedom)  # dT / dz
+    return image.stretch * (student.ppf(norm.cdf(inside), image.freedom) + steep * (z - inside))
 
 
-def scores(error: np.ndarray, quantile: Callable[[float], np.ndarray]) -> dict[str, float]:
-    """MAE, RMSE, CRPS, and the 95 % interval's score and coverage, of laws around their mean."""
-    levels = (np.arange(99) + 0.5) / 99
-    pinball = [np.mean((error - (q := quantile(p))) * (p - (error < q))) for p in levels]
-    low, high = quantile(0.025), quantile(0.975)
-    outside = np.maximum(low - error, 0) + np.maximum(error - high, 0)
-    return {
-        "mae": float(np.abs(error).mean()),
-        "rmse": float(np.sqrt((error**2).mean())),
-        "crps": float(2 * np.mean(pinball)),
-        "interval_score": float(np.mean(high - low + outside * 2 / 0.05)),
-        "coverage": float(np.mean(outside == 0)),
-    }
+@dataclass(frozen=True)
+class Filled:
+    """An image without gaps, in the units of its readings."""
+
+    image: Image
+    mean: np.ndarray  # (H, W); the readings where there are any
+    spread: np.ndarray  # (H, W) standard deviation; 0 at readings
+    members: np.ndarray  # (K, H, W)
+    laws: Laws  # of the gaps' cells
+    gaps: tuple[np.ndarray, ...]  # where these are
+
+    def around(self, level: float) -> np.ndarray:  # (H, W)
+        """Quantiles from the mean on; 0 at readings."""
+        found = np.zeros_like(self.mean)
+        found[self.gaps] = self.laws.around(level)
+        return found
+
+    def summary(self, quantiles: Sequence[float]) -> Summary:
+        """For maps. Under a transform of the laws: of a skewed one a hundred members have a mean of chance."""
+        members = self.members[:, None, None, None]
+        if self.image.transform == "none":
+            return summarise(members, quantiles)
+        at = [self.mean, self.spread, *(self.mean + self.around(q) for q in quantiles)]
+        mean, spread, *rest = (layer.astype(np.float32)[None, None, None] for layer in at)
+        return Summary(mean, spread, dict(zip(quantiles, rest, strict=True)), members, "law")
 
 
 def fill_image(
     values: np.ndarray,  # (H, W), NaN in the gaps
     members: int = 100,
     seed: int = 0,
-) -> tuple[Image, np.ndarray, np.ndarray, np.ndarray]:
-    """What was learned; (H, W) mean and scale, where the scale is 0 at readings; and (K, H, W) members."""
-    image, mask = learn(values, seed), np.isfinite(values)
+    transform: str | None = None,  # none, sqrt or log; None: the one under which hidden cells are predicted best
+) -> Filled:
+    """What was learned, and the image with laws and members in its gaps."""
+    image, mask = learn(values, seed, transform), np.isfinite(values)
+    seen = changed(values, image.transform)
     cells = near_cells(mask, np.argwhere(~mask))
     where = tuple(cells.cell.T)
-    centre, scale = values.copy(), np.zeros_like(values)
-    centre[where], scale[where], errors = draw(image, cells, values, image.rough, members, seed)
-    drawn = np.repeat(centre[None].astype(np.float32), members, 0)
+    centre, scale, errors = draw(image, cells, seen, image.rough, members, seed)
+    laws = _laws(image, centre, scale)
+    mean, spread = values.copy(), np.zeros_like(values)
+    mean[where], spread[where] = laws.mean, laws.spread
+    drawn = np.repeat(mean[None].astype(np.float32), members, 0)
     for member, error in zip(drawn, errors, strict=True):
-        member[where] += error
-    return image, centre, scale, drawn
+        if image.transform == "none":
+            member[where] += error
+        else:
+            member[where] = restored(centre + error, image.transform)
+    return Filled(image, mean, spread, drawn, laws, where)
 
 
 def draw(
     image: Image, cells: Cells, values: np.ndarray, rough: np.ndarray, members: int, seed: int
-) -> tuple[np.ndarray, np.ndarray, Iterator[np.ndarray]]:  # (n,) mean, (n,) scale, members (n,) around the mean
-    """The laws of cells, and draws of them together."""
+) -> tuple[np.ndarray, np.ndarray, Iterator[np.ndarray]]:  # (n,) centre, (n,) scale, members (n,) around the centre
+    """The laws of cells as they are modelled, and draws of them together."""
     mean, sd, weight, pull = predict(image, cells, values)
     where = tuple(cells.cell.T)
     scale = sd * rough[where] ** image.power
@@ -288,31 +311,18 @@ def draw(
     return mean, scale, map(error, range(members))
 
 
-def fields(
-    covariance: Covariance, shape: tuple[int, int]
-) -> Callable[[np.random.Generator], np.ndarray]:  # a generator -> (H, W)
-    """Draws of a field with this covariance and nugget: exact, on a torus whose far side is out of reach."""
-    around = [next_fast_len(n + int(np.ceil(covariance.reach)), real=True) for n in shape]
-    kernel = torch.zeros(*around, dtype=torch.float64)
-    for ends in itertools.product(*((0, n) for n in around)):  # both ways round
-        steps = [torch.arange(n, dtype=torch.float64) - end for n, end in zip(around, ends, strict=True)]
-        kernel += covariance(torch.stack(torch.meshgrid(*steps, indexing="ij"), -1))
-    root = np.sqrt(np.maximum(np.fft.rfft2(kernel.numpy()).real, 0))
-    nugget = float(covariance.sizes[-1]) ** 0.5
-
-    def draw(generator: np.random.Generator) -> np.ndarray:
-        smooth = np.fft.irfft2(root * np.fft.rfft2(generator.standard_normal(around)), s=around)
-        return smooth[: shape[0], : shape[1]] + nugget * generator.standard_normal(shape)
-
-    return draw
-
-
 def _thin(mask: np.ndarray, share: float, count: int, seed: int) -> Cells:
     """Some of the readings, given a share of the others."""
     generator = numpy_generator(seed, "thin", round(1e6 * share))
     kept = mask & (generator.random(mask.shape) < share)
     cell = np.argwhere(mask & ~kept)
     return near_cells(kept, cell[generator.choice(len(cell), min(count, len(cell)), replace=False)])
+
+
+def _hidden(values: np.ndarray, seed: int, places: range) -> tuple[Cells, np.ndarray]:  # and roughness (n,)
+    """Readings that the gaps would hide, were they laid over these places."""
+    examples = [_hide(values, numpy_generator(seed, "hide", place)) for place in places]
+    return together([cells for cells, _ in examples]), np.concatenate([rough for _, rough in examples])
 
 
 def _hide(values: np.ndarray, generator: np.random.Generator) -> tuple[Cells, np.ndarray]:  # and roughness (n,)
@@ -344,24 +354,18 @@ def _moved(
     return float(off), hidden, np.argwhere(hidden)[np.unique(order[place])]
 
 
-def _together(parts: list[Cells]) -> Cells:
-    return Cells(*(np.concatenate(part) for part in zip(*(vars(cells).values() for cells in parts), strict=True)))
-
-
-def _errors(image: Image, cells: Cells, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,) twice
-    mean, sd, _, _ = predict(image, cells, values)
-    return values[tuple(cells.cell.T)] - mean, sd
-
-
-def _law(error: np.ndarray, sd: np.ndarray, rough: np.ndarray) -> tuple[float, float, float]:
+def _law(error: np.ndarray, sd: np.ndarray, rough: np.ndarray, tame: bool) -> tuple[float, float, float]:
     """Power of the roughness, degrees of freedom and stretch that make the hidden errors likeliest."""
 
     def surprise(x: np.ndarray) -> float:
         scale = sd * rough ** x[0] * np.exp(x[2])
         return float(np.mean(np.log(scale) - student.logpdf(error / scale, 2.1 + np.exp(x[1]))))
 
-    bounds = ((0.0, 2.0), (-3.0, 5.0), (-3.0, 3.0))
-    power, freedom, stretch = minimize(surprise, [0.5, 1.5, 0.0], method="Nelder-Mead", bounds=bounds).x
+    least = float(np.log(TAME - 2.1)) if tame else -3.0
+    bounds = ((0.0, 2.0), (least, 5.0), (-3.0, 3.0))
+    power, freedom, stretch = minimize(
+        surprise, [0.5, max(1.5, least + 0.5), 0.0], method="Nelder-Mead", bounds=bounds
+    ).x
     return float(power), float(2.1 + np.exp(freedom)), float(np.exp(stretch))
 
 

@@ -1,9 +1,9 @@
 """Predicted maps as a CF-style xarray.Dataset: what `solid predict` writes and everything after it reads.
 
 Dimensions (member, init_time, lead_time, y, x); per variable its members, mean, standard deviation and quantiles,
-which are those of the members, or for `solid-set` of the law that members are draws of (their `long_name` says);
-with them where the sensors were, how far away the nearest is, and which cells no training target ever taught the model
-about.
+which are those of the members, or for `solid-set` and for an image under a transform of the law that members are draws
+of (their `long_name` says); with them where the sensors were, how far away the nearest is, and which cells no training
+target ever taught the model about.
 """
 
 from __future__ import annotations

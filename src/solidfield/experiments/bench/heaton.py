@@ -19,7 +19,7 @@ import xarray as xr
 
 from ...engine import Progress
 from ...errors import SolidError
-from ...prediction.image import fill_image, scores, student_quantile
+from ...prediction.image import fill_image, scores
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.kolkata import find
 from ..text import Table
@@ -54,11 +54,11 @@ class HeatonCell(Cell):
         given, truth = read_heaton(place.files("heaton"))
         start = time.process_time()
         with threads(1):
-            image, centre, scale, members = fill_image(given, self.members, self.seed)
+            filled = fill_image(given, self.members, self.seed)
         minutes = (time.process_time() - start) / 60
         judged = np.isfinite(truth) & ~np.isfinite(given)
-        error, width = (truth - centre)[judged], scale[judged]
-        found = scores(error, lambda level: width * student_quantile(image, level))
+        found = scores((truth - filled.mean)[judged], lambda level: filled.around(level)[judged])
+        image = filled.image
         covariance = {name: getattr(image.covariance, name).tolist() for name in ("lengths", "sizes", "bends")}
         learned = covariance | {
             "blur": image.blur,
@@ -67,11 +67,12 @@ class HeatonCell(Cell):
             "power": image.power,
             "freedom": image.freedom,
             "stretch": image.stretch,
+            "transform": image.transform,
         }
         return {
             **found,
             "cells": int(judged.sum()),
-            "block_coverage": block_coverage(members, truth, judged),
+            "block_coverage": block_coverage(filled.members, truth, judged),
             "minutes": minutes,
             "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
             "hidden_by_us": image.honesty,
