@@ -116,8 +116,9 @@ def texture(exam: Exam, scenes: int = 8) -> dict[str, dict[str, float]]:
     """By variable, over kriging's: how rough the mean map is, and its power at the grid's highest frequencies.
 
     `rougher` is the root mean square step between neighbouring cells, `rippled` the larger ratio along either axis.
-    All sensors are given; cells that were read in the frame do not count. The means are those of the laws, which a map
-    shows. What makes these large is not said by readings and fields, so they should stay near one.
+    All sensors are given; cells that were read within the window do not count, for what sets them apart is their own
+    readings. The means are those of the laws, which a map shows. What makes these large is not said by readings and
+    fields, so they should stay near one.
     """
     run, plan = exam.run, exam.run.info["data"]["plan"]
     shape = (len(run.variables), *run.grid.shape)
@@ -131,7 +132,7 @@ def texture(exam: Exam, scenes: int = 8) -> dict[str, dict[str, float]]:
         own = answer_shown(run.model, known, scene, 0, exam.seed, run.scaling)[1][0]
         rival = moments(torch.from_numpy(kriged(run, known, scene, LATENTS)))[0].numpy()
         counts = np.isin(np.arange(int(np.prod(shape))), cells)
-        counts[known.cells[known.frames == frame - begin]] = False
+        counts[known.cells] = False
         for row, mean in enumerate((own, rival)):
             field = np.zeros(len(counts))
             field[cells] = mean
