@@ -6,7 +6,7 @@
 
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
 What the network learned at a few places is in part what is special about each of them, and would make a map of it
-rough: f is averaged over a few places around the target (AROUND), where no reading of its own is known.
+rough: f is averaged over the places within two steps of the target (AROUND), where no reading of its own is known.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
 gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
@@ -41,7 +41,7 @@ FLAT = 0.05  # standard deviations: the shortest tail
 TAIL = 0.99  # the quantile of the readings where their tail begins
 NETWORKS = 2  # whose laws are pooled
 LIKELIHOOD = 0.1  # its weight beside the CRPS
-AROUND = ((2, 0), (-2, 0), (0, 2), (0, -2))  # rows and columns to the places whose features a target takes in, too
+AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs(x) <= 2]  # rows, columns: see above
 FEW = 160  # places that a network learns by heart; of many more it cannot
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
 TRANSFORMS = ("none", "log", "sqrt")
