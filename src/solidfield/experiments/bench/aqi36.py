@@ -3,8 +3,7 @@
     gaps      judged: 20,434 readings of months 3, 6, 9 and 12 that are in `ground` and not in `missing`; given: the
               readings of `missing` of the same month, before and after
     unread    (asked for: `--unread`) six folds of six stations: a fold's stations are never read, neither in training
-              nor when their judged months are asked for; all other readings are given. Laws and kriging are as wide as
-              the given readings of the judged month ask (`prediction/at_hand.py`)
+              nor when their judged months are asked for; all other readings are given
 
     CRPS = sum_p 2 sum |(q_p - y)(1[y <= q_p] - p)| / (19 sum |y|),   p = 0.05, 0.10 ... 0.95, q_p of the members
 
@@ -28,7 +27,6 @@ from ...models.solid_set import SolidSet
 from ...models.stretch import KINDS
 from ...pairs.records import set_aside
 from ...prediction.answer import Scene, answer
-from ...prediction.at_hand import recalibrated
 from ...questions.asking import Hiding, ask
 from ...questions.drawing import Plan
 from ...questions.record import Record
@@ -82,7 +80,7 @@ class Aqi36Cell(Cell):
         run, plan = place.work / "runs" / self.run, PLANS.get(self.part, UNREAD)
         model, task, seconds = trained_on_questions(record, plan, run, self.minutes, self.seed, progress)
         with threads(1):
-            found = judged(data, model, task, asked, self.members, self.seed, at_hand=self.part != "gaps")
+            found = judged(data, model, task, asked, self.members, self.seed)
         return found | {"training_seconds": seconds}
 
 
@@ -93,29 +91,21 @@ def judged(
     asked: np.ndarray,  # (T, 36) bool
     members: int,
     seed: int,
-    at_hand: bool = False,  # are laws as wide as the given readings of each judged month ask?
 ) -> Result:
     """Members of every judged reading, and the prior's law of it."""
     record, scaling, grid = task.record, task.scaling, data.grid
     frame, station = np.nonzero(asked)
     truth = data.ground[frame, station]
     begin = time.process_time()
-    drawn, kriging = np.empty((members, len(frame))), np.empty((len(LEVELS), len(frame)))
-    number_ = 0
-    for month in np.unique(data.month[frame]):
-        of_month = np.flatnonzero(data.month[frame] == month)
-        hours = np.flatnonzero(data.month == month)
-        given = record.window(hours[0], hours[-1] + 1)
-        fitted = recalibrated(model, given, task.plan) if at_hand else model
-        for day in np.unique(frame[of_month] // HOURS):
-            mine = of_month[frame[of_month] // HOURS == day]
-            asks = Scene.filling(frame[mine], data.cells[station[mine]], PLAN.before, PLAN.after)
-            drawn[:, mine] = answer(fitted, record, asks, members, seed, number_, as_read=True)
-            number_ += 1
-        kriging[:, of_month] = kriged(fitted, record, frame[of_month], data.cells[station[of_month]])
+    drawn = np.empty((members, len(frame)))
+    day = data.month[frame] * 10_000 + frame // HOURS
+    for number_, scene in enumerate(np.unique(day)):
+        mine = np.flatnonzero(day == scene)
+        asks = Scene.filling(frame[mine], data.cells[station[mine]], PLAN.before, PLAN.after)
+        drawn[:, mine] = answer(model, record, asks, members, seed, number_, as_read=True)
     seconds = time.process_time() - begin
     own = physical(scaling, drawn)
-    prior = physical(scaling, kriging)
+    prior = physical(scaling, kriged(model, record, frame, data.cells[station]))
     length = gap_lengths(np.isfinite(data.missing), frame, station)
     return {
         "solid": scores(np.quantile(own, LEVELS, axis=0), truth, length),
