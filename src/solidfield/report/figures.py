@@ -143,7 +143,7 @@ def _bins(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Iterator[Pi
     unit = table.about["distance_units"]
     what = {
         "distance": (f"distance to a sensor [{unit}]", "with distance to the nearest sensor"),
-        "hour": ("hour of day (local)", "by hour of day"),
+        "hour": (f"hour of day ({table.about['data']['clock']})", "by hour of day"),
     }
     for kind, (axis, words) in what.items():
         found = table.select(variable=variable, lead=lead.lead, bins=kind)
