@@ -134,11 +134,11 @@ def series_figure(
     axes = figure.subplots(S, 1, squeeze=False, sharex=True)[:, 0]
     stretches = np.split(np.arange(N), [start for start, _ in breaks if start])
     for s, ax in enumerate(axes):
-        words: tuple[str | None, str | None] = ("90 % interval", "median")
+        once: tuple[str | None, str | None] = ("90 % interval", "median")
         for x, rows in drawn_pieces(stretches, np.isfinite(middle[:, s])):
-            ax.fill_between(x, low[rows, s], high[rows, s], color=BLUE, alpha=0.25, linewidth=0, label=words[0])
-            ax.plot(x, middle[rows, s], color=BLUE, linewidth=1.2, label=words[1])
-            words = (None, None)
+            ax.fill_between(x, low[rows, s], high[rows, s], color=BLUE, alpha=0.25, linewidth=0, label=once[0])
+            ax.plot(x, middle[rows, s], color=BLUE, linewidth=1.2, label=once[1])
+            once = (None, None)
         for rows in stretches:
             ax.axvline(rows[0] - 0.5, color=GREY, linewidth=0.5)
         known = np.isfinite(readings[:, s])
