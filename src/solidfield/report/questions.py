@@ -260,6 +260,7 @@ def _about(exam: Exam, members: int) -> dict[str, Any]:
             "leads": run.info["data"]["leads"],
             "transforms": list(run.scaling.transforms or ("none",)),
             "scenario": scenario,
+            "clock": run.info["data"]["holdout"]["timezone"] or "UTC",
         },
         "run": provenance(run, exam.seed, members) | {"trained_on_this_store": True},
     }
