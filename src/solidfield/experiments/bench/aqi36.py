@@ -3,7 +3,8 @@
     gaps      judged: 20,434 readings of months 3, 6, 9 and 12 that are in `ground` and not in `missing`; given: the
               readings of `missing` of the same month, before and after
     unread    (asked for: `--unread`) six folds of six stations: a fold's stations are never read, neither in training
-              nor when their judged months are asked for; all other readings are given
+              nor when their judged months are asked for; all other readings are given. Quantiles are those of the
+              laws, of the model as of kriging, and not of members
 
     CRPS = sum_p 2 sum |(q_p - y)(1[y <= q_p] - p)| / (19 sum |y|),   p = 0.05, 0.10 ... 0.95, q_p of the members
 
@@ -14,7 +15,7 @@ model stands its own prior, kriging in space and time with the same readings, it
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ from ...models.solid_set import SolidSet
 from ...models.stretch import KINDS
 from ...pairs.records import set_aside
 from ...prediction.answer import Scene, answer
-from ...questions.asking import Hiding, ask
+from ...questions.asking import Hiding, Questions, ask
 from ...questions.drawing import Plan
 from ...questions.record import Record
 from ...training.lessons import QuestionTask
@@ -80,7 +81,7 @@ class Aqi36Cell(Cell):
         run, plan = place.work / "runs" / self.run, PLANS.get(self.part, UNREAD)
         model, task, seconds = trained_on_questions(record, plan, run, self.minutes, self.seed, progress)
         with threads(1):
-            found = judged(data, model, task, asked, self.members, self.seed)
+            found = judged(data, model, task, asked, self.members if self.part == "gaps" else 0, self.seed)
         return found | {"training_seconds": seconds}
 
 
@@ -89,26 +90,30 @@ def judged(
     model: SolidSet,
     task: QuestionTask,
     asked: np.ndarray,  # (T, 36) bool
-    members: int,
+    members: int,  # whose quantiles are scored; 0: those of the laws
     seed: int,
 ) -> Result:
-    """Members of every judged reading, and the prior's law of it."""
+    """Scores of the model and of its prior at all judged readings."""
     record, scaling, grid = task.record, task.scaling, data.grid
     frame, station = np.nonzero(asked)
     truth = data.ground[frame, station]
+    cell = data.cells[station]
     begin = time.process_time()
-    drawn = np.empty((members, len(frame)))
-    day = data.month[frame] * 10_000 + frame // HOURS
-    for number_, scene in enumerate(np.unique(day)):
-        mine = np.flatnonzero(day == scene)
-        asks = Scene.filling(frame[mine], data.cells[station[mine]], PLAN.before, PLAN.after)
-        drawn[:, mine] = answer(model, record, asks, members, seed, number_, as_read=True)
+    if members:
+        drawn = np.empty((members, len(frame)))
+        day = data.month[frame] * 10_000 + frame // HOURS
+        for number_, scene in enumerate(np.unique(day)):
+            mine = np.flatnonzero(day == scene)
+            asks = Scene.filling(frame[mine], cell[mine], PLAN.before, PLAN.after)
+            drawn[:, mine] = answer(model, record, asks, members, seed, number_, as_read=True)
+        own = np.quantile(physical(scaling, drawn), LEVELS, axis=0)
+    else:
+        own = physical(scaling, quantiles(model.quantiles, record, frame, cell))
     seconds = time.process_time() - begin
-    own = physical(scaling, drawn)
-    prior = physical(scaling, kriged(model, record, frame, data.cells[station]))
+    prior = physical(scaling, quantiles(model.prior_quantiles, record, frame, cell))
     length = gap_lengths(np.isfinite(data.missing), frame, station)
     return {
-        "solid": scores(np.quantile(own, LEVELS, axis=0), truth, length),
+        "solid": scores(own, truth, length),
         "kriging": scores(prior, truth, length),
         "readings": len(truth),
         "sampling_seconds": seconds,
@@ -119,8 +124,10 @@ def judged(
     }
 
 
-def kriged(model: SolidSet, record: Record, frame: np.ndarray, cell: np.ndarray) -> np.ndarray:  # (19, n)
-    """The prior's own quantiles, standardised; calibrated like the model's."""
+def quantiles(
+    of: Callable[[Questions, torch.Tensor], torch.Tensor], record: Record, frame: np.ndarray, cell: np.ndarray
+) -> np.ndarray:  # (19, n)
+    """Of laws that answer questions at normal latents; standardised."""
     normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
     parts = []
     for start in range(0, len(frame), 512):
@@ -129,7 +136,7 @@ def kriged(model: SolidSet, record: Record, frame: np.ndarray, cell: np.ndarray)
         window = np.full(count, -PLAN.before), np.full(count, PLAN.after)
         hiding, generator = Hiding.nothing(count), torch.Generator()
         questions = ask(record, frame[rows], cell[rows], *window, hiding, "test", generator)
-        parts.append(model.prior_quantiles(questions, normal))
+        parts.append(of(questions, normal))
     return torch.cat(parts, 1).double().numpy()
 
 
@@ -141,11 +148,11 @@ def gap_lengths(given: np.ndarray, frame: np.ndarray, station: np.ndarray) -> np
     return (after - before - 1)[frame, station]
 
 
-def scores(quantiles: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict[str, Any]:  # (19, n), (n,), (n,)
+def scores(values: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict[str, Any]:  # (19, n), (n,), (n,)
     """The protocol's scores, of all and by length of gap."""
 
     def of(rows: np.ndarray) -> dict[str, float]:
-        q, y = quantiles[:, rows], truth[rows]
+        q, y = values[:, rows], truth[rows]
         return {
             "crps": published_crps(q, y),
             "mae": float(np.abs(q[9] - y).mean()),
@@ -158,9 +165,9 @@ def scores(quantiles: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict
     return of(every) | {"by_gap": {name: of(rows) for name, rows in bins.items() if rows.any()}}
 
 
-def published_crps(quantiles: np.ndarray, truth: np.ndarray) -> float:  # (19, n), (n,)
+def published_crps(values: np.ndarray, truth: np.ndarray) -> float:  # (19, n), (n,)
     """The normalised quantile loss of the head of this file."""
-    loss = 2 * np.abs((quantiles - truth) * ((truth <= quantiles) - LEVELS[:, None]))
+    loss = 2 * np.abs((values - truth) * ((truth <= values) - LEVELS[:, None]))
     return float(loss.sum() / (len(LEVELS) * np.abs(truth).sum()))
 
 
