@@ -44,5 +44,11 @@ def levels() -> np.ndarray:  # (levels,)
     return (np.arange(LEVELS) + 0.5) / LEVELS
 
 
+def held(law: np.ndarray, truth: np.ndarray, level: float = 0.9) -> np.ndarray:  # (levels, n), (n,) -> (n,) bool
+    """Does the central interval of quantiles at `levels()` hold what was read?"""
+    low, high = np.quantile(law, ((1 - level) / 2, (1 + level) / 2), axis=0, method="hazen")  # exact at (k + 1/2) / K
+    return (truth >= low) & (truth <= high)
+
+
 def physical(scaling: Scaling, values: np.ndarray) -> np.ndarray:
     return scaling.restore(torch.from_numpy(values)[..., None, None, None])[..., 0, 0, 0].numpy()
