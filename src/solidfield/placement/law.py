@@ -33,7 +33,7 @@ from ..prediction.predict import predict
 from ..prediction.sets import check_lead, standard_record
 from ..questions.asking import Hiding, ask
 from ..questions.record import Record
-from ..theory.spacetime import Covariance, CovarianceTable
+from ..theory.covariance_table import Covariance, CovarianceTable
 from ..training.record import RunRecord
 from .gain import Covariances, Joint
 
@@ -161,7 +161,7 @@ class Between:
         return torch.cat([torch.zeros(0, len(there)), *parts]).double().numpy()
 
     def _rows(self, here: Tensor, there: Tensor) -> Tensor:
-        if isinstance(self.look, CovarianceTable):
+        if isinstance(self.look, CovarianceTable) and self.look.covers(here, there):
             return self.look.at(self.look.along(there)[None] - self.look.along(here)[:, None], self.link)
         return self.look(there[None] - here[:, None], self.link)
 

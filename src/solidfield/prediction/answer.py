@@ -33,7 +33,7 @@ from ..noise import MemberNoise
 from ..pairs.scaling import Scaling
 from ..questions.asking import Hiding, Questions, ask, ask_together
 from ..questions.record import Record
-from ..theory.spacetime import Covariance
+from ..theory.covariance_table import Covariance
 from ..theory.trajectories import DENSE, joint_latents
 from .laws import LATENTS, latents_of, moments, shown
 

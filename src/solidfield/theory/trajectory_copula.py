@@ -23,8 +23,9 @@ from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
 from .copula import descend
+from .covariance_table import CovarianceTable
 from .gaussian import Given, root_of
-from .spacetime import CovarianceTable, SpaceTime
+from .spacetime import SpaceTime
 
 SUBSET = 96  # latents whose likelihood is computed at a time
 MOST = 1000  # readings that are conditioned on: the newest
