@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -42,7 +41,6 @@ class Kriging(Fitted):
 
     name = "kriging"
     reference = "Matheron 1963, Principles of geostatistics; Krige 1951"
-    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
     mean: Tensor  # (C, H, W)
     kernel: Tensor  # (C, Hp, Wp) float64
     cross: Tensor  # (C, L, Hp, Wp) float64
