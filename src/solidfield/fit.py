@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 
 from .clock import span
@@ -24,7 +23,7 @@ from .disk import refuse_existing
 from .engine import Progress
 from .errors import SolidError
 from .forecast import Forecaster
-from .keys import key
+from .keys import initial_weights
 from .models import build, check_options, model_class
 from .models.solid_set import SolidSet
 from .pairs.choices import choose_model, choose_pairing, decide_holdout
@@ -361,6 +360,5 @@ def with_reading_error(store: PairStore, config: Config) -> Config:
 
 def build_for(store: PairStore, config: Config) -> Forecaster:
     """The model of the configuration, made for these pairs; initial weights are a function of the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(config.train.seed, "weights"))
+    with initial_weights(config.train.seed):
         return build(config.model.name, store.spec(), config.model.options)

@@ -19,7 +19,7 @@ from ..disk import read_json, read_tensors
 from ..engine import Progress
 from ..forecast import Forecaster
 from ..grid import lengths
-from ..keys import key
+from ..keys import initial_weights
 from ..models import build
 from ..models.solid_set import SolidSet
 from ..pairs.scaling import Scaling
@@ -29,7 +29,7 @@ from ..questions.record import Record
 from ..training.lessons import QuestionTask
 from ..training.loop import train, train_task
 from ..training.record import RUN, WEIGHTS, RunRecord
-from ..training.sets import best_transforms
+from ..training.sets import best_transforms, set_model
 
 STANDING: dict[str, Any] = {
     "clock": "cpu",
@@ -41,8 +41,7 @@ STANDING: dict[str, Any] = {
 
 def built(model: str, options: Mapping[str, Any], store: PairStore, seed: int) -> Forecaster:
     """A model whose first weights are a function of the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(seed, "weights"))
+    with initial_weights(seed):
         return build(model, store.spec(), dict(options))
 
 
@@ -102,10 +101,7 @@ def trained_on_questions(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
         task = task_of(transforms or best_transforms(record, task_of, size)[0])
-        depth = 0 if record.calendar is None else record.calendar.shape[1]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(key(seed, "weights"))
-            model = SolidSet(record.grid, len(record.variables), calendar=depth, **size, **(options or {}))
+        model = set_model(record, size | dict(options or {}), seed)
         found = train_task(model, task, folder, config, resume=(folder / RUN).is_file(), progress=progress)
     model.load_state_dict(read_tensors(folder / WEIGHTS, read_json(folder / RUN)["files"][WEIGHTS]))
     model.look = None

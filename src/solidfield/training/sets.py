@@ -16,7 +16,7 @@ from ..clock import EPOCH
 from ..config import TrainConfig
 from ..engine import Progress
 from ..grid import lengths
-from ..keys import key
+from ..keys import initial_weights
 from ..models.solid_set import SolidSet
 from ..pairs.covariates import Covariates, fit_recipe
 from ..pairs.frames import Frames
@@ -80,17 +80,17 @@ def train_sets(
     else:
         transforms = (transform,) * len(record.variables)
     task = task_of(transforms)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(config.seed, "weights"))
-        model = _model(record, size | dict(options))
+    model = set_model(record, size | dict(options), config.seed)
     say(f"model: {model.label()}, {model.parameter_count() / 1e6:.2g} M parameters")
     return train_task(model, task, out, config, size | dict(options), resume, progress, reading=reading)
 
 
-def _model(record: Record, options: Mapping[str, Any]) -> SolidSet:
+def set_model(record: Record, options: Mapping[str, Any], seed: int = 0) -> SolidSet:
+    """The model of sets, made for these readings; initial weights are a function of the seed."""
     static = None if record.static is None else torch.from_numpy(record.static)
     depth = 0 if record.calendar is None else record.calendar.shape[1]
-    return SolidSet(record.grid, len(record.variables), calendar=depth, static=static, **options)
+    with initial_weights(seed):
+        return SolidSet(record.grid, len(record.variables), calendar=depth, static=static, **options)
 
 
 def best_transforms(
@@ -118,7 +118,7 @@ def best_transforms(
 @torch.no_grad()
 def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> Tensor:  # (C,)
     """Mean CRPS of the prior at held-out questions of each variable, over the standard deviation of its readings."""
-    model = _model(record, size)
+    model = set_model(record, size)
     with torch.enable_grad():
         task.prepare(model, brief=BRIEF)
     normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
