@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..disk import plain
 from ..errors import SolidError
 from ..grid import Bounds
 from ..prediction.ask import QUANTILES, area_mean, at
@@ -132,7 +133,7 @@ class Shown:
         start, lead = self.maps["init_time"].values, self.maps["lead_time"].values
         clock = np.issubdtype(start.dtype, np.datetime64)
         if not clock:
-            return {"clock": False, "start": _plain(start), "lead": _plain(lead)}
+            return {"clock": False, "start": plain(start), "lead": plain(lead)}
         milliseconds = start.astype("datetime64[ms]").astype(np.int64).tolist()
         return {"clock": True, "start": milliseconds, "lead": (lead / np.timedelta64(1, "ms")).tolist()}
 
@@ -234,13 +235,13 @@ class Shown:
         """Of a place or an area along the times: from its members, else as stored."""
         names = {str(q): f"{variable}_q{100 * q:02.0f}" for q in QUANTILES}
         if not self.members:
-            stored = {q: _plain(law[name].values.ravel()) for q, name in names.items() if name in law}
-            return {"first": first, "mean": _plain(law[f"{variable}_mean"].values.ravel()), "quantiles": stored}
+            stored = {q: plain(law[name].values.ravel()) for q, name in names.items() if name in law}
+            return {"first": first, "mean": plain(law[f"{variable}_mean"].values.ravel()), "quantiles": stored}
         members = law[variable].transpose("member", ...).values.reshape(self.members, -1)  # (K, T)
-        rows = dict(zip(names, map(_plain, np.quantile(members, QUANTILES, axis=0)), strict=True))
-        found = {"first": first, "mean": _plain(members.mean(0)), "quantiles": rows}
+        rows = dict(zip(names, map(plain, np.quantile(members, QUANTILES, axis=0)), strict=True))
+        found = {"first": first, "mean": plain(members.mean(0)), "quantiles": rows}
         if above is not None:
-            found["above"] = _plain(np.where(np.isnan(members).any(0), np.nan, (members > above).mean(0)))
+            found["above"] = plain(np.where(np.isnan(members).any(0), np.nan, (members > above).mean(0)))
         return found
 
 
@@ -260,11 +261,6 @@ def _number(text: str, low: float = -np.inf, high: float = np.inf) -> float:
     if not low <= number <= high:
         raise SolidError(f"'{text[:20]}' is not a number from {low:g} to {high:g}")
     return number
-
-
-def _plain(values: np.ndarray) -> list[float | None]:
-    """JSON knows no NaN."""
-    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def plain_request(query: Mapping[str, str]) -> dict[str, Any]:
