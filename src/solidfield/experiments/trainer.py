@@ -62,7 +62,7 @@ def trained(
     if ready and part is not None:
         part.load_state_dict(dict(prepared or {}))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
+    with alone(folder.with_name(f"{folder.name}.lock")), one_thread():
         resume = (folder / RUN).is_file()
         told = None if progress is None else lambda what, *done: progress(f"{stage}, {what}", *done)
         train(network, store, folder, config, dict(options), resume=resume, progress=told, ready=ready)
@@ -99,7 +99,7 @@ def trained_on_questions(
         return QuestionTask(scaling.of_readings(record), scaling, plan, config, {})
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
+    with alone(folder.with_name(f"{folder.name}.lock")), one_thread():
         task = task_of(transforms or best_transforms(record, task_of, size)[0])
         model = set_model(record, size | dict(options or {}), seed)
         found = train_task(model, task, folder, config, resume=(folder / RUN).is_file(), progress=progress)
@@ -109,9 +109,9 @@ def trained_on_questions(
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

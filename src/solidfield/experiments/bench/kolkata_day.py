@@ -38,7 +38,7 @@ from ..cell import Cell, Experiment, Place, Result
 from ..datasets.airdelhi import FOLDS, fold_rows
 from ..datasets.kolkata import CREDIT, read_kolkata
 from ..text import Table, number
-from ..trainer import threads, trained_on_questions
+from ..trainer import one_thread, trained_on_questions
 from .laws import LEVELS, laws_at
 
 FIRST = pd.Timestamp("2023-12-01")
@@ -76,7 +76,7 @@ class KolkataDayCell(Cell):
         rows = Rows.of(read_kolkata(place.files("kolkata"), KINDS[self.kind]))
         run = place.work / "runs" / self.run
         model, task, seconds = trained_on_questions(rows.taught, PLAN, run, self.minutes, self.seed, progress)
-        with threads(1):
+        with one_thread():
             laws: dict[str, list[np.ndarray]] = {"solid": [], "kriging": [], "forest": []}
             truth, group = [], []
             for day in DAYS[:: self.every]:

@@ -34,7 +34,7 @@ from ...training.task import PairTask
 from ...worlds import Truth
 from ..cell import Place, Result
 from ..costs import ensemble_cost, pass_cost
-from ..trainer import STANDING, alone, built, threads, trained
+from ..trainer import STANDING, alone, built, one_thread, trained
 from .cell import Setting
 from .data import pairs_of, scenes, truth_of
 from .judged import mean_scores, means_of, picture, rollout_scores, scores
@@ -60,7 +60,7 @@ class StudyCell(Setting):
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         """Run the cell, or finish it; everything that a report may ask for."""
-        with threads(1):
+        with one_thread():
             truth = truth_of(self, place.work, progress)
             store = pairs_of(self, truth, place.work, progress)
             last = truth.frames - 1 - 2 * self.rollout
