@@ -208,7 +208,7 @@ def frame_pairs(
     seed : int
         Of what is hidden.
     progress : callable, optional
-        Called with (frames done, all).
+        Called as `progress(what, done, total)`, with numbers of frames.
 
     Returns
     -------

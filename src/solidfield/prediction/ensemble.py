@@ -159,7 +159,7 @@ def draw(
     max_memory : float
         GiB that drawing may take. Default: 2.
     progress : callable, optional
-        Called with (queries done, queries in all).
+        Called as `progress(what, done, total)`, with numbers of queries.
 
     Returns
     -------

@@ -89,7 +89,7 @@ def quality(
     members : int
         Of a run's ensemble. Default: 64.
     progress : callable, optional
-        Called with (done, total).
+        Called as `progress(what, done, total)`.
 
     Returns
     -------

@@ -85,7 +85,7 @@ def observe(
     units : sequence of str, optional
         A unit for each variable.
     progress : callable, optional
-        Called with trajectories done and their number.
+        Called as `progress(what, done, total)`, with numbers of trajectories.
     window : int, default 1
         Frames that an example knows: the source and those before it, each with its own sensors. They are stored once.
 
