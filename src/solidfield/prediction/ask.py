@@ -23,7 +23,7 @@ from ..grid import Bounds, nearest_turn
 from ..readings.areas import area_weights, share_within
 from ..readings.axes import axes_of
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of maps and of answers, unless others are asked for
 Area = np.ndarray | str | Path | Mapping[str, Any]  # (H, W) weights, or GeoJSON: a file or its content
 
 

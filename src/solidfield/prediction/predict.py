@@ -23,6 +23,7 @@ from ..keys import evenly
 from ..pairs.store import PairStore
 from ..theory.distance import distances_to_sensor
 from ..training.record import RunRecord
+from .ask import QUANTILES
 from .context import check_recipe, example_query
 from .ensemble import Summary, draw, summarise
 from .maps import for_file, open_maps, to_dataset
@@ -30,7 +31,6 @@ from .recalibrate import Recalibration, fit_recalibration
 from .shares import draw_in_shares
 from .stream import placeholder, stream
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 RECALIBRATION_EXAMPLES, RECALIBRATION_MEMBERS = 200, 100
 
 

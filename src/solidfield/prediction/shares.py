@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import Engine, Progress, spread
+from ..engine import Engine, Progress, spread_all
 from ..fields import Source
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
@@ -54,9 +54,7 @@ def draw_in_shares(
     work = partial(draw_share, run.path.resolve(), source, {"steps": steps, **options})
     kept = np.empty((members, len(source), steps, *source.values.shape[1:]), np.float32)
     done = 0
-    for share, outcome in spread(work, shares, engine):
-        if isinstance(outcome, Exception):
-            raise outcome
+    for share, outcome in spread_all(work, shares, engine):
         kept[share.start : share.stop] = outcome
         done += len(share)
         if progress is not None:
@@ -100,9 +98,7 @@ def draw_scenes(
             for part in parts:
                 yield Share(place, part, known, scene, number)
 
-    for share, outcome in spread(partial(_draw_part, model, options), shares(), engine):
-        if isinstance(outcome, Exception):
-            raise outcome
+    for share, outcome in spread_all(partial(_draw_part, model, options), shares(), engine):
         parts = drawn[share.place]
         parts[share.part] = outcome
         if all(part is not _NOTHING for part in parts.values()):

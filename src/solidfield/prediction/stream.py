@@ -24,7 +24,7 @@ import zarr
 from torch import Tensor
 
 from ..disk import digest, flush, read_json, refuse_existing, remove, save_dataset, write_json, writing
-from ..engine import Engine, Progress, spread
+from ..engine import Engine, Progress, spread_all
 from ..fields import Source
 from ..noise import MemberNoise, Noise
 from ..training.record import RunRecord
@@ -115,9 +115,7 @@ def go_on(
 ) -> None:
     """Do the work of these pieces, and note each when it is there."""
     notes = read_json(part / NOTES)
-    for item, outcome in spread(work, waiting, engine):
-        if isinstance(outcome, Exception):
-            raise outcome
+    for item, _ in spread_all(work, waiting, engine):
         notes["done"].append(str(getattr(item, "piece", item)))
         write_json(part / NOTES, notes)
         if progress is not None:

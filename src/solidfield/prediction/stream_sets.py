@@ -25,7 +25,7 @@ import xarray as xr
 import zarr
 
 from ..disk import TEMPORARY, digest, remove, writing
-from ..engine import Engine, Progress, spread
+from ..engine import Engine, Progress, spread_all
 from ..errors import SolidError
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
@@ -122,9 +122,7 @@ def stream_sets(
         some = queries[start : start + engine.jobs]
         wholes = {query: Whole(query, numbers[query], *scenes[query].among(record)) for query in some}
         fresh = [whole for query, whole in wholes.items() if members and not drawing.latents(query).exists()]
-        for _, outcome in spread(partial(draw_latents, drawing, max_memory), fresh, engine):
-            if isinstance(outcome, Exception):
-                raise outcome
+        list(spread_all(partial(draw_latents, drawing, max_memory), fresh, engine))
         items = (told_of(piece, wholes[piece.query], leads) for piece in waiting if piece.query in wholes)
         go_on(part, partial(draw_part, drawing), items, engine, progress, len(todo))
         for query in some:
