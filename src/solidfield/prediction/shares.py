@@ -22,7 +22,7 @@ from ..models.solid_set import SolidSet
 from ..questions.record import Record
 from ..training.record import RunRecord
 from .answer import Chunk, Scene, answer_shown, chunks, in_order
-from .ensemble import DRAWN, Summary, check_memory, draw, summarise
+from .ensemble import DRAWN, Summary, check_memory, draw_members, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
 
@@ -30,9 +30,7 @@ SHARES = 4  # for each job: more balance the load, fewer open the run less often
 def draw_share(path: Path, source: Source, options: dict[str, Any], members: range) -> np.ndarray:  # (k, N, L, C, H, W)
     """These members of the ensemble, by the run at `path`."""
     run = RunRecord.open(path)
-    drawn = draw(run.model, run.scaling, source, len(members), first=members.start, **options).members
-    assert drawn is not None
-    return drawn
+    return draw_members(run.model, run.scaling, source, len(members), first=members.start, **options)
 
 
 def draw_in_shares(

@@ -25,7 +25,7 @@ from ...forecast import Fitted
 from ...models import model_class
 from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
-from ...prediction.ensemble import draw
+from ...prediction.ensemble import draw_members
 from ...report.ensembles import closed_forms, draw_maps
 from ...report.targets import truth_targets
 from ...training.checkpoint import State, load_state, save_state
@@ -100,7 +100,7 @@ def _trained(
     def drawing(
         memory: float | None = None, leads: Sequence[int] | None = None, count: int = len(chosen)
     ) -> np.ndarray:  # (K, N, L, C, H, W)
-        ensemble = draw(
+        return draw_members(
             run.model,
             run.scaling,
             source[:count],
@@ -111,9 +111,7 @@ def _trained(
             seed=cell.seed,
             queries=[int(i) for i in chosen[:count]],
             progress=progress,
-        ).members
-        assert ensemble is not None
-        return ensemble
+        )
 
     start = time.process_time()
     drawn = drawing(leads=cell.leads[1:] if cell.window > 1 else None)
