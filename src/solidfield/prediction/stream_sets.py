@@ -32,6 +32,7 @@ from ..questions.record import Record
 from ..training.record import RunRecord
 from . import stream
 from .answer import Scene, answer_shown, scene_latents
+from .ask import quantile_name
 from .ensemble import GIB
 from .shares import opened
 from .stream import Piece, begin, end, go_on, missing, parts
@@ -216,9 +217,8 @@ def _arrays(
         if len(members):
             yield name, unfolded(members, mine)
         if piece.members[0] == 0:
-            tags = ("mean", "std", *(f"q{100 * q:02.0f}" for q in drawing.quantiles))
-            for tag, law in zip(tags, unfolded(laws, mine), strict=True):
-                yield f"{name}_{tag}", law
+            names = (f"{name}_mean", f"{name}_std", *(quantile_name(name, q) for q in drawing.quantiles))
+            yield from zip(names, unfolded(laws, mine), strict=True)
 
 
 def _fingerprint(record: Record, scenes: Sequence[Scene], told: SolidSet | None) -> str:

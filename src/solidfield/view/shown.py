@@ -24,7 +24,8 @@ import xarray as xr
 from ..disk import plain
 from ..errors import SolidError
 from ..grid import Bounds
-from ..prediction.ask import QUANTILES, area_mean, at
+from ..prediction.ask import QUANTILES, area_mean, at, quantile_name
+from ..prediction.card import about_zero
 from ..prediction.export import REDUCED
 from ..readings.areas import area_weights
 from ..readings.axes import axes_of
@@ -103,7 +104,7 @@ class Shown:
 
     def _variable(self, name: str) -> dict[str, Any]:
         about = self.maps[f"{name}_mean"].attrs
-        quantiles = [q for q in QUANTILES if f"{name}_q{100 * q:02.0f}" in self.maps]
+        quantiles = [q for q in QUANTILES if quantile_name(name, q) in self.maps]
         field, spread = self._limits(name)
         return {
             "name": name,
@@ -124,9 +125,7 @@ class Shown:
         layers = ["mean", *(f"member:{k}" for k in range(min(self.members, 3)))]
         values = np.stack([self.frame(name, layer, *time) for time in times for layer in layers])
         spread = np.stack([self.frame(name, "std", *time) for time in times]) if self._has_spread(name) else np.zeros(0)
-        low, high = _percentiles(values, 1, 99)
-        if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
-            low, high = -max(-low, high), max(-low, high)  # both signs: colours diverge about zero
+        low, high, _ = about_zero(*_percentiles(values, 1, 99))
         return [low, high], [0.0, _percentiles(spread, 0, 99.5)[1]]
 
     def _times(self) -> dict[str, Any]:
@@ -147,7 +146,7 @@ class Shown:
             return self._extra(EXTRAS[layer], variable, start)
         kind, _, detail = layer.partition(":")
         time = {"init_time": start, "lead_time": lead}
-        stored = f"{variable}_q{100 * _number(detail, 0, 1):02.0f}" if kind == "q" else f"{variable}_{kind}"
+        stored = quantile_name(variable, _number(detail, 0, 1)) if kind == "q" else f"{variable}_{kind}"
         exact = kind != "q" or any(abs(float(detail) - q) < 1e-9 for q in QUANTILES)
         if exact and stored in self.maps:
             return self._read(self.maps[stored].isel(time))
@@ -233,7 +232,7 @@ class Shown:
 
     def _law(self, law: xr.Dataset, variable: str, first: int, above: float | None) -> dict[str, Any]:
         """Of a place or an area along the times: from its members, else as stored."""
-        names = {str(q): f"{variable}_q{100 * q:02.0f}" for q in QUANTILES}
+        names = {str(q): quantile_name(variable, q) for q in QUANTILES}
         if not self.members:
             stored = {q: plain(law[name].values.ravel()) for q, name in names.items() if name in law}
             return {"first": first, "mean": plain(law[f"{variable}_mean"].values.ravel()), "quantiles": stored}
