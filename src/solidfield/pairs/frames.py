@@ -246,29 +246,42 @@ def frame_pairs(
         raise SolidError("no reading is left to train on; hold out fewer days or cells, or give more frames")
     transforms = [transform if isinstance(transform, str) else transform.get(n, "none") for n in frames.variables]
     offsets = [offset.get(n, 0.0) if isinstance(offset, Mapping) else float(offset) for n in frames.variables]
-    readings = _scaling(frames, seen, free & train[:, None, None, None], transforms, offsets)
+    readings = training_scaling(frames, seen, free & train[:, None, None, None], transforms, offsets)
     recipe, static = fit_recipe(chosen, frames.grid, frames.timezone, frames.times[train], frames.variables, readings)
     moving = _moving(frames, recipe, chosen.dynamic, free, np.array([RANK[split] for split in splits]))
     channels = Channels(recipe.as_dict(), static, recipe.clock(frames.times), moving, recipe.counts)
+    return write_frames(
+        path,
+        frames,
+        _examples(frames, splits, _shown(seen, free, held), leads, hide, seed, progress),
+        channels,
+        obs_std=frames.obs_std,
+        scenario={"pattern": "readings", "hide": hide, "seed": seed, "holdout": holdout.as_dict()},
+        transforms=transforms,
+        offsets=offsets,
+        held=held,
+    )
+
+
+def write_frames(
+    path: Path | str, frames: Frames, examples: Iterator[Example], channels: Channels, **options: Any
+) -> PairStore:
+    """`write_pairs` of examples made of frames, with its other options."""
     return write_pairs(
         path,
         frames.grid,
         frames.variables,
-        _examples(frames, splits, _shown(seen, free, held), leads, hide, seed, progress),
+        examples,
         units=frames.units,
         step=frames.every,
-        obs_std=frames.obs_std,
-        scenario={"pattern": "readings", "hide": hide, "seed": seed, "holdout": holdout.as_dict()},
         clock=frames.clock.as_dict(),
-        transforms=transforms,
-        offsets=offsets,
         epoch=EPOCH,
-        held=held,
         channels=channels if channels.count else None,
+        **options,
     )
 
 
-def _scaling(
+def training_scaling(
     frames: Frames,
     seen: np.ndarray,  # (T, C, H, W) bool
     training: np.ndarray,  # (T, C, H, W) bool
