@@ -12,8 +12,9 @@ from solidfield.errors import SolidError
 from solidfield.forecast import Forecaster
 from solidfield.models import build
 from solidfield.pairs.covariates import Covariates, Recipe
-from solidfield.pairs.frames import as_frames, frame_pairs
+from solidfield.pairs.frames import as_frames
 from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.pairing import frame_pairs
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import open_pairs
 from solidfield.prediction.context import example_query, query

@@ -28,8 +28,9 @@ from .models import build, check_options, model_class
 from .models.solid_set import SolidSet
 from .pairs.choices import choose_model, choose_pairing, decide_holdout
 from .pairs.covariates import Covariates
-from .pairs.frames import as_frames, frame_pairs
+from .pairs.frames import as_frames
 from .pairs.holdout import Holdout
+from .pairs.pairing import frame_pairs
 from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.error_table import Errors, plain_errors

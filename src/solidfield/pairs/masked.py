@@ -1,7 +1,7 @@
 """Pairs of which masks say what is source and what is target, for protocols that fix both.
 
 Frame t has sensors S_t and targets T_t, disjoint. Lead L pairs (S_t, T_{t+L}); over a gap there is no pair. A pair is
-of its target's split and is made only if its source's frame may be seen there, as in `frames.py`. What the history
+of its target's split and is made only if its source's frame may be seen there, as in `pairing.py`. What the history
 knows at frame t: S of the frames before t of the same local day, and `known` of the days before it, of frames that its
 split may look back on.
 """
@@ -17,8 +17,9 @@ import numpy as np
 from ..clock import local
 from .channels import Channels
 from .covariates import Covariates, Past, Recipe, fit_recipe
-from .frames import Frames, paired, pairings, training_scaling, write_frames
+from .frames import Frames
 from .holdout import RANK, Holdout
+from .pairing import paired, pairings, training_scaling, write_frames
 from .store import PairStore
 from .writing import Example
 
