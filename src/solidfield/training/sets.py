@@ -18,10 +18,10 @@ from ..engine import Progress
 from ..grid import lengths
 from ..keys import initial_weights
 from ..models.solid_set import SolidSet
-from ..pairs.covariates import Covariates, fit_recipe
+from ..pairs.covariates import Covariates
 from ..pairs.frames import Frames
 from ..pairs.holdout import Holdout
-from ..pairs.records import kept_readings, record_of, set_aside, without_held
+from ..pairs.records import kept_readings, record_of, record_recipe, set_aside, without_held
 from ..pairs.scaling import Scaling
 from ..questions.drawing import Plan
 from ..questions.record import Record
@@ -53,10 +53,8 @@ def train_sets(
 ) -> TrainResult:
     """Train the model of sets on frames; one run fills, now-casts and forecasts."""
     plan = Plan(leads=leads, fill=0.5, now=0.25, ahead=0.25)
-    told = replace(covariates or Covariates(), history=0.0)  # the record itself is the history
     holdout = replace(holdout, timezone=holdout.timezone or frames.timezone)
-    plain = Scaling((0.0,) * len(frames.variables), (1.0,) * len(frames.variables))
-    recipe, static = fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
+    recipe, static = record_recipe(frames, covariates or Covariates())
     everything = record_of(frames, recipe, static, holdout)
     held = holdout.cells(np.isfinite(frames.values).any((0, 1)), frames.grid)
     record = set_aside(without_held(everything, held))
