@@ -48,8 +48,7 @@ from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.copula import Copula, Latents, channel_mixing, make_copula
 from ..theory.laws import LAWS
 from ..theory.nearby import CROP, cut, is_large
-from ..theory.trajectory_copula import Latents as TrajectoryLatents
-from ..theory.trajectory_copula import TrajectoryCopula
+from ..theory.trajectory_copula import TrajectoryCopula, TrajectoryLatents
 from .classical import adopt_shapes
 from .crops import blended, crop_of, rows_needed
 from .prior import Prior
