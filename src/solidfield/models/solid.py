@@ -102,7 +102,7 @@ class Solid(Forecaster):
         if prior not in ("kriging", "none"):
             raise SolidError(f"unknown prior '{prior}'; choose kriging or none")
         self.lam, self.obs_std, self.patch, self.fill = lam, obs_std, patch, check_fill(fill)
-        place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
+        place = coordinate_channels(spec, coordinates)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         kind = Prior if spec.window == 1 else WindowPrior
