@@ -20,7 +20,7 @@ from ..engine import Engine, Progress, spread_all
 from ..fields import Source
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
-from ..training.record import RunRecord
+from ..training.record import RUN, RunRecord
 from .answer import Chunk, Scene, answer_shown, chunks, in_order
 from .ensemble import DRAWN, Summary, check_memory, draw_members, summarise
 
@@ -29,7 +29,7 @@ SHARES = 4  # for each job: more balance the load, fewer open the run less often
 
 def draw_share(path: Path, source: Source, options: dict[str, Any], members: range) -> np.ndarray:  # (k, N, L, C, H, W)
     """These members of the ensemble, by the run at `path`."""
-    run = RunRecord.open(path)
+    run = opened(path)
     return draw_members(run.model, run.scaling, source, len(members), first=members.start, **options)
 
 
@@ -124,7 +124,11 @@ def _draw_part(
     return answer_shown(known, share.record, share.scene, number=share.number, part=share.part, **options)
 
 
-@lru_cache(1)
 def opened(path: Path) -> RunRecord:
-    """The run of a worker, opened once."""
+    """The run of a worker, opened once; and again where another has taken its place."""
+    return _opened(path, (path / RUN).read_bytes() if (path / RUN).is_file() else b"")
+
+
+@lru_cache(1)
+def _opened(path: Path, document: bytes) -> RunRecord:
     return RunRecord.open(path)

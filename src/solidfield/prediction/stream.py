@@ -29,6 +29,7 @@ from ..fields import Source
 from ..noise import MemberNoise, Noise
 from ..training.record import RunRecord
 from .ensemble import GIB, Summary, keep_digits, members_at_once
+from .shares import opened
 
 SHARD, CHUNK = (32, 256), (32, 64)  # members, and rows as well as columns, of a file and of a chunk in it
 LAW = 768  # bytes that the laws of a cell take while members are drawn from them
@@ -193,7 +194,7 @@ def _laws(path: Path, source: Source, asked: str, piece: Piece) -> Laws:
     key = (path, asked, piece.query, piece.rows)
     if key not in _KEPT:
         _KEPT.clear()
-        run = RunRecord.open(path)
+        run = opened(path)
         one = source[piece.query : piece.query + 1]
         standard = run.scaling.standardise(one)
         _KEPT[key] = run, run.model.eval().drawing(standard, slice(*piece.rows)), one, standard
