@@ -100,3 +100,24 @@ def test_places_set_aside_are_corrected_for_being_easier_than_all():
     both = model.calibrate([held], [harder])
     assert both["unread"] == pytest.approx(1.3 * alone["unread"], rel=1e-3)
     assert both["gap 1"] == alone["gap 1"]
+
+
+def test_one_network_learns_nothing_of_places_set_aside_and_tells_how_wide_unread_ones_are():
+    """Its laws are too narrow by 1.6 there, the other's right: unread places are stretched as it alone asks."""
+    model = gaussian_model(24)
+    record = simulated(covariance(), 12, 0.4, 0)[0]
+    plan = Plan(before=4, after=4, unread=1.0, outage=0.0, sparse=0.0)
+    held = draw(record, record.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3))
+    aside = replace(held, aside=torch.ones_like(held.aside))
+    model.train().loss(aside, torch.Generator().manual_seed(0)).backward()
+    silent, learner = (
+        [w.grad for part in (model.encoder.networks[n], model.law.head.each[n]) for w in part.parameters()]
+        for n in (0, 1)
+    )
+    assert all(w is None or not w.any() for w in silent)
+    assert any(w is not None and w.any() for w in learner)
+    model.eval()
+    alike = model.calibrate([held])["unread"]
+    with torch.no_grad():
+        model.law.last[0].bias[2] = float(np.log(np.expm1(1 / 1.6 - 0.01)))
+    assert model.calibrate([aside])["unread"] == pytest.approx(1.6 * alike, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Questions to members: bilinear values, area means and chances, each against brute force over the members."""
+"""Questions to members: values between cells, area means and chances, each against brute force over the members."""
 
 import numpy as np
 import pytest
@@ -35,17 +35,31 @@ def some_maps(members=40, domain=None, seed=0, names=("lat", "lon"), plane=False
     return dataset
 
 
-def test_between_cells_an_affine_field_is_exact_in_every_member():
+def test_between_cells_a_plane_of_every_member_is_exact():
+    """Members that differ by their level alone, so that their order is the same everywhere."""
     maps = some_maps(plane=True)
+    maps["pm"].values[:] += 100 * np.arange(40)[:, None, None, None, None]  # by far more than their slopes make of it
     generator = np.random.default_rng(1)
     lat, lon = generator.uniform(60, 62.5, 20), generator.uniform(20, 21.75, 20)
     found = at(maps, lat, lon)
     level = maps["pm"].values[:, 0, 0, 0, 0]
     slope = (maps["pm"].values[:, 0, 0, 1, 0] - level) / 0.5
     expected = level[:, None] + slope[:, None] * (lat - 60) + 2 * (lon - 20)
-    np.testing.assert_allclose(found["pm"].values[:, 0, 0], expected, atol=1e-10)
+    np.testing.assert_allclose(found["pm"].values[:, 0, 0], expected, rtol=1e-10)
     np.testing.assert_allclose(found["pm_mean"], found["pm"].mean("member"))
     np.testing.assert_allclose(found["pm_q95"], np.quantile(found["pm"].values, 0.95, axis=0))
+
+
+def test_between_cells_that_know_nothing_of_each_other_nothing_is_known_better():
+    maps = some_maps(members=4000)
+    maps["pm"].values[:] = np.random.default_rng(4).gamma(2.0, 1.0, maps["pm"].shape)
+    middle = at(maps, 60.25, 20.125)["pm"].values[..., 0]
+    np.testing.assert_allclose(middle.std(0), np.sqrt(2), rtol=0.05)  # a mean of four cells would have half of it
+    plain = maps["pm"].values[..., :2, :2].mean((-2, -1))
+    np.testing.assert_allclose(middle.mean(0), plain.mean(0))
+    for one, other in zip(middle.reshape(4000, -1).T, plain.reshape(4000, -1).T, strict=True):
+        np.testing.assert_array_equal(one.argsort(), other.argsort())  # members stay themselves
+    assert middle.min() >= 0  # what no cell reaches is reached nowhere between them
 
 
 def test_at_a_centre_it_is_the_cell_and_in_the_outer_half_the_edge():
@@ -68,7 +82,8 @@ def test_cells_outside_the_domain_have_no_say():
     b = np.array([[0.8 * 0.8, 0.8 * 0.2], [0.2 * 0.8, 0.2 * 0.2]])  # around (61, 20.75): cells (2..3, 3..4)
     b[0, 0] = 0
     corners = maps["pm"].values[..., 2:4, 3:5]
-    np.testing.assert_allclose(found[0][..., 0], (corners * b).sum((-2, -1)) / b.sum(), rtol=1e-9)
+    between = (np.sort(corners, 0) * b).sum((-2, -1)) / b.sum()
+    np.testing.assert_allclose(np.sort(found[0][..., 0], 0), between, rtol=1e-9)
     assert np.isnan(found[0][..., 1]).all()
     weights = np.ones((6, 8))
     np.testing.assert_array_equal(*(area_mean(m, weights)["pm"].values for m in (maps, wild)))

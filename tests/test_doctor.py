@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import matplotlib.dates
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from shared import solid
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.plot.readings import check_figure
+from solidfield.plot.readings import check_figure, time_edges
 from solidfield.readings import open_table
 from solidfield.readings.doctor.diagnose import diagnose
 from solidfield.readings.doctor.findings import kind_of, limits_of
@@ -378,6 +379,17 @@ def test_poor_tables_get_a_correct_diagnosis(tmp_path, rows, expected):
     printed = solid("check", path, "--columns", "value=pm", "--json")
     json.loads(printed, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert len(check_figure(found).axes) in (4, 5)  # the map's colour bar, where there is a map
+
+
+@pytest.mark.parametrize(("every", "steps"), [("1D", 274), ("10min", 3_024), ("1h", 7)])
+def test_a_record_without_gaps_is_drawn_without_stripes(every, steps):
+    """Every bin but the last is as wide as every other in readings, for it holds whole steps."""
+    time = pd.date_range("2024-01-01", periods=steps, freq=every)
+    edges = time_edges(time.to_numpy(), pd.Timedelta(every).total_seconds())
+    count, _ = np.histogram(matplotlib.dates.date2num(time.to_numpy()), bins=edges)
+    assert count.sum() == steps
+    assert (count[:-1] == count[0]).all()
+    assert len(count) <= 121
 
 
 @pytest.mark.skipif(not KOLKATA.is_dir(), reason="the Kolkata readings are not beside the project")

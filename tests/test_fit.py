@@ -16,7 +16,7 @@ from solidfield.config import load_config
 from solidfield.errors import SolidError
 from solidfield.fit import fit, with_reading_error
 from solidfield.grid import Grid
-from solidfield.pairs.choices import choose_holdout, choose_transform
+from solidfield.pairs.choices import choose_holdout, choose_model, choose_transform
 from solidfield.pairs.frames import Frames, as_frames
 from solidfield.pairs.pairing import frame_pairs
 from solidfield.pairs.scaling import Scaling
@@ -306,3 +306,21 @@ def test_too_few_steps_for_the_warmup_are_refused_before_a_file_is_read(tmp_path
     with pytest.raises(SolidError, match=r"--set train\.warmup=6"):
         fit(tmp_path / "nowhere.csv", tmp_path / "run", steps=60)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("moving", "share", "name"), [(True, 0.3, "solid"), (False, 0.3, "solid-set"), (True, 0.1, "solid-set")]
+)
+def test_a_picture_is_for_maps_of_which_much_is_read_at_a_time_and_most_at_some_time(moving, share, name):
+    rng = np.random.default_rng(0)
+    read = (
+        rng.random((200, 1, 6, 5))
+        if moving
+        else np.broadcast_to(np.linspace(0, 1, 30).reshape(1, 1, 6, 5), (200, 1, 6, 5))
+    )
+    values = np.where(read < share, 1.0, np.nan).astype(np.float32)
+    times = np.datetime64("2024-01-01", "ns") + np.arange(200) * np.timedelta64(1, "h")
+    chosen, why = choose_model(Frames(values, times, Grid((6, 5)), ("pm",), ("",), 3600.0))
+    assert chosen == name
+    assert f"model {name}" in why
+    assert ("% ever" in why) == (not moving)

@@ -287,6 +287,23 @@ def test_a_pool_is_the_mixture_of_its_networks_laws():
     torch.testing.assert_close(torch.special.ndtr(pool.latent(features, values, channel)), sum(below) / 2)
 
 
+def test_shares_say_who_learns_and_who_answers():
+    generator = torch_generator(0, "shares")
+    pool, first = some_law("mixture", networks=2), MixtureLaw(2, 2)
+    first.head.load_state_dict(pool.head.each[0].state_dict())
+    features, values = torch.randn(30, 4, generator=generator), torch.randn(30, generator=generator)
+    channel, error = torch.arange(30) % 2, torch.rand(30, generator=generator)
+    own, all_to_first = features[:, :2], torch.tensor([[1.0, 0.0]]).expand(30, 2)
+    told = (values, channel, error)
+    torch.testing.assert_close(pool.latent(features, *told, all_to_first), first.latent(own, *told))
+    for mode in (True, False):
+        found = pool.train(mode).crps(features, *told, all_to_first)
+        torch.testing.assert_close(found, first.crps(own, *told))
+    pool.loss(features, values, channel, generator, error, 1 - all_to_first).sum().backward()
+    silent, learner = ([w.grad.abs().max() for w in head.parameters()] for head in pool.head.each)
+    assert max(silent) == 0 < min(learner)
+
+
 def test_a_network_of_a_pool_learns_nothing_of_the_others():
     pool = some_law("mixture", networks=2)
     features = torch.randn(20, 4, requires_grad=True)

@@ -179,6 +179,18 @@ def test_a_series_tells_readings_inside_from_those_outside() -> None:
     assert len(bands) == 2  # no band across the gap
 
 
+def test_a_day_of_one_frame_is_seen_in_a_series() -> None:
+    """Every row whose law is known lies within the width of some line, also between rows that are not known."""
+    middle = np.array([1.0, 2.0, np.nan, 3.0, np.nan, 4.0])[:, None]
+    figure = series_figure(np.stack([middle - 1, middle, middle + 1]), middle * np.nan, ["a"], [(0, "one"), (5, "two")])
+    medians = [line for line in figure.axes[0].lines if line.get_linestyle() == "-" and line.get_linewidth() == 1.2]
+    drawn_at = [(min(line.get_xdata()), max(line.get_xdata())) for line in medians]
+    assert all(high > low for low, high in drawn_at)
+    covered = [any(low <= row <= high for low, high in drawn_at) for row in range(6)]
+    assert covered == np.isfinite(middle[:, 0]).tolist()
+    assert len(figure.axes[0].collections) == len(medians) == 3
+
+
 def test_whiskers_of_ranks_resample_groups() -> None:
     """All cells in one group: no whiskers; the heights stay."""
     x, y = drawn(K, N, H, W), drawn(N, H, W)

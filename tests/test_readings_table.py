@@ -201,6 +201,32 @@ def test_parts_of_a_date_are_no_readings_and_that_is_said():
     assert open_table(frame, columns={"value": "hour"}).variables == ("hour",)
 
 
+@pytest.mark.parametrize("name", ["probe_id", "float", "WMO", "Station No", "plotID", "buoy.id"])
+def test_numbers_that_name_a_sensor_are_its_name_and_no_reading(tmp_path, name):
+    (tmp_path / "t.csv").write_text(f"date,{name},lat,lon,sst\n2024-01-01,101,1,2,3\n2024-01-02,102,1,2,3\n")
+    table = open_table(tmp_path / "t.csv")
+    assert (table.columns.sensor, table.variables) == (name, ("sst",))
+    assert list(rows_of(table)["sensor"]) == ["101", "102"]
+
+
+def test_numbers_that_are_no_readings_are_left_out_and_that_is_said(tmp_path):
+    (tmp_path / "t.csv").write_text("time,site,station_id,lat,lon,elevation,NO\n2024-01-01,A,7,1,2,340,5\n")
+    table = open_table(tmp_path / "t.csv")
+    assert (table.columns.sensor, table.variables) == ("station_id", ("NO",))
+    assert any(note.startswith("elevation: how high a place lies, left out") for note in table.notes)
+    assert open_table(tmp_path / "t.csv", columns={"value": "elevation"}).variables == ("elevation",)
+
+
+@pytest.mark.parametrize("rows", [10, 5_000])
+def test_a_variable_whose_sensors_come_last_is_read(tmp_path, rows):
+    first = [f"2024-01-01,1,2,{i},,,x" for i in range(rows)]
+    lines = ["date,lat,lon,t,h,empty,note", *first, "2024-01-01,1,2,,55.5,,y"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    table = open_table(tmp_path / "t.csv")
+    assert table.variables == ("t", "h")
+    assert rows_of(table)["values"][-1, 1] == 55.5
+
+
 def test_airdelhi_columns_find_their_roles(tmp_path):
     text = ",uid,dateTime,deviceId,lat,long,pm1_0,pm2_5,pm10\n0,9,2020-11-12 10:00:00+05:30,201,28.5,77.2,1,2,3\n"
     (tmp_path / "t.csv").write_text(text)

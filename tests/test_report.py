@@ -244,6 +244,7 @@ def test_one_command_leads_from_a_run_to_its_report(tmp_path) -> None:
     assert len(pictures) == len(found.images)
     kinds = {name.removesuffix(".png").split("-")[-1] for name in pictures}
     assert kinds == {"models", "maps", "calibration", "distance", "hour", "series", "taught"}
+    assert "test times (+05:30)" in text  # by the clock of these readings
     assert "solid evaluate run --out report --members 20" in text
     assert str(tmp_path) not in text
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]  # nothing half-written is left

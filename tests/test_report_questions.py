@@ -150,6 +150,16 @@ def test_a_map_that_steps_three_times_as_far_is_three_times_as_rough(run, monkey
     assert found["rippled"]["pm"] == pytest.approx(9, rel=1e-4)
 
 
+def test_texture_counts_cells_that_the_window_did_not_read_where_there_are_any():
+    grid, seen = Grid((3, 4)), np.full((2, 1, 3, 4), NAN)
+    seen[0, 0, 0], seen[1, 0, 1, 1] = 1.0, 1.0  # a row in the first frame, one cell in the second
+    found = questions._without_sensors(Record.of_frames(seen, grid, ("x",), np.zeros(2)), 1, (1, 3, 4))
+    np.testing.assert_array_equal(found[0], [[False] * 4, [True, False, True, True], [True] * 4])
+    seen[0] = 1.0  # now the window has read every cell
+    found = questions._without_sensors(Record.of_frames(seen, grid, ("x",), np.zeros(2)), 1, (1, 3, 4))
+    np.testing.assert_array_equal(found[0], np.isnan(seen[1, 0]))
+
+
 def test_a_bounded_law_never_leaves_the_tail_and_comes_back():
     ends = torch.tensor([[-1.0, 0.5, 2.0, 0.7]]).repeat(7, 1)
     values = torch.tensor([-50.0, -1.2, -1.0, 0.3, 2.0, 2.4, 900.0])

@@ -217,6 +217,15 @@ def test_the_best_rival_is_the_one_with_the_least_error() -> None:
     assert verdict(replace(table, scores=alone, comparisons=())).calls[0].result == "alone"
 
 
+def test_intervals_that_chance_explains_are_not_called_narrow_without_a_word() -> None:
+    table = results(cover=0.84)
+    for half, chance in ((0.05, False), (0.07, True)):
+        scores = tuple(replace(s, metrics=s.metrics | {"coverage_90": estimate(0.84, half)}) for s in table.scores)
+        said = verdict(replace(table, scores=scores)).honest[0]
+        assert "too narrow" in said
+        assert ("unless by chance: the error bar holds 90 %" in said) == chance
+
+
 def test_bounds_belong_to_the_honest_side() -> None:
     assert [honesty(c) for c in (0.849, 0.85, 0.95, 0.951)] == ["narrow", "honest", "honest", "wide"]
     assert side(Estimate(0.5, 0.0, 1.0, 0.3)) == "same"

@@ -27,6 +27,7 @@ from solidfield.prediction.at_hand import recalibrated
 from solidfield.prediction.sets import standard_record
 from solidfield.questions.drawing import Plan, draw
 from solidfield.training.record import RunRecord
+from solidfield.training.sets import best_transforms
 
 HOURS, SHAPE = 144, (3, 4)
 KNOWN = [place for place in range(len(KINDS)) if place not in UNREAD_KINDS]
@@ -55,6 +56,23 @@ def run(tmp_path_factory) -> sf.Run:
 
 def _hurried(prepare):
     return lambda self, lessons, spacing, places, steps=0: prepare(self, lessons, spacing, places, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "crps", "best"),
+    [
+        ("pm", "ug/m3", {"none": 0.300, "sqrt": 0.290, "log": 0.280}, "log"),
+        ("noise", "dB", {"none": 0.300, "sqrt": 0.299, "log": 0.298}, "none"),  # by less than one in a hundred
+        ("air_temp", "degC", {"none": 0.300, "sqrt": 0.200, "log": 0.100}, "none"),  # frost may come
+        ("air_temp", "K", {"none": 0.300, "sqrt": 0.200, "log": 0.250}, "sqrt"),
+    ],
+)
+def test_a_transform_has_to_be_better_and_possible_at_other_times(monkeypatch, name, units, crps, best):
+    frames = as_frames(readings().rename(name).assign_attrs(units=units), None, None)
+    record = record_of(frames, None, None, sf.Holdout())
+    monkeypatch.setattr("solidfield.training.sets._prior_crps", lambda record, task, size: torch.tensor([crps[task]]))
+    chosen, why = best_transforms(record, lambda transforms: transforms[0], {})
+    assert (chosen, len(why)) == ((best,), 1)
 
 
 def test_a_run_comes_back_as_it_was_trained(run):

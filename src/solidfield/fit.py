@@ -110,8 +110,8 @@ def fit(
         Readings above are dropped, and counted. Default: none.
     errors : float, path, mapping or DataFrame, optional
         Standard deviations of the readings' errors, as for `grid`. Default: as the readings' own columns say.
-    transform : {"log", "none"}, optional
-        Model the logarithm? Default: where all readings are positive and skewed.
+    transform : {"log", "sqrt", "none"}, optional
+        What is modelled of each reading. Default: by the readings, and that is said.
     offset : float, optional
         Of the logarithm: log(x + offset). Default: 0.
     holdout : Holdout or mapping, optional

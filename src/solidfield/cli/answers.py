@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,31 @@ def parse_place(text: str) -> tuple[float, float]:
     return lat, lon
 
 
+def parse_levels(texts: Sequence[str], variables: Sequence[str]) -> dict[str, list[float]]:
+    """Thresholds of each variable that is asked about: 60 is of every variable, PM2.5=60 of that one.
+
+    >>> parse_levels(["290", "humidity=80", "humidity=60"], ["temperature", "humidity"])
+    {'temperature': [290.0], 'humidity': [60.0, 80.0, 290.0]}
+    """
+    found: dict[str, set[float]] = {name: set() for name in variables}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if name and name not in found:
+            raise SolidError(f"--above {text}: there is no variable '{name}'; the run has {', '.join(variables)}")
+        try:
+            level = float(number)
+        except ValueError:
+            raise SolidError(f"cannot read --above '{text}'; give a number, or {variables[0]}=NUMBER") from None
+        for one in [name] if name else found:
+            found[one].add(level)
+    return {name: sorted(levels) for name, levels in found.items() if levels}  # they become an axis: its values grow
+
+
 def answers(
     maps: xr.Dataset,
     places: Sequence[tuple[float, float]],
     areas: Sequence[Path],
-    above: Sequence[float],
+    above: Mapping[str, Sequence[float]],  # by variable
     lasting: str | None = None,
 ) -> list[dict[str, Any]]:
     """One entry for each place and area: per valid time the mean, a 90 % interval, chances above the thresholds.
@@ -43,10 +63,10 @@ def answers(
             "variable": name,
             "units": maps[name].attrs.get("units", ""),
             "stretch": maps.attrs.get("stretch", ""),
-            "rows": _rows(found, name, () if lasting else above),
+            "rows": _rows(found, name, () if lasting else above.get(name, ())),
         }
         | ({"covered": found.attrs["covered"]} if found.attrs.get("covered", 1) < 1 else {})
-        | ({"lasting": _lasting(found, name, above, lasting)} if lasting else {})
+        | ({"lasting": _lasting(found, name, above[name], lasting)} if lasting and name in above else {})
         for where, found in asked
         for name in variables_of(maps)
     ]

@@ -14,14 +14,14 @@ from ..engine import Engine
 from ..errors import SolidError
 from ..models.solid_set import SolidSet
 from ..pairs.store import is_pairs, open_pairs
-from ..prediction.ask import exceedance, variables_of
+from ..prediction.ask import exceedance
 from ..prediction.maps import save_maps
 from ..prediction.over_time import over_time
 from ..prediction.predict import choose_scenes, predict_examples
 from ..prediction.sets import in_pieces as pieces_of_sets
 from ..run import load
 from . import reading, show
-from .answers import answers, parse_place, print_answers
+from .answers import answers, parse_levels, parse_place, print_answers
 from .train import DynamicOption, open_fields
 
 BACK = 24  # steps before the last frame that assimilation begins, where nothing else is asked for
@@ -54,7 +54,10 @@ def predict(
         bool, typer.Option("--assimilate", help="Go through the frames and read on the way.")
     ] = False,
     since: Annotated[str | None, typer.Option(help="Where assimilation starts; 24 steps back by default.")] = None,
-    above: Annotated[list[float] | None, typer.Option(help="Chance of more than this; repeatable.")] = None,
+    above: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NUMBER", help="Chance of more than this; of several variables: t=290; repeatable."),
+    ] = None,
     where: Annotated[list[str] | None, typer.Option(metavar="LAT,LON", help="Print the law here; repeatable.")] = None,
     area: Annotated[list[Path] | None, typer.Option(help="Print the law of this area's mean: GeoJSON.")] = None,
     *,
@@ -123,6 +126,7 @@ def predict(
         "engine": Engine(engine, jobs, scheduler),
     }
     opened, zone = load(run), "UTC"
+    levels = parse_levels(above or (), opened.variables)
     of_all = bool(above or mean_over or max_over or assimilate)
     if isinstance(opened.model, SolidSet):
         ensemble = (config.members, len(at or ()) or 1, 1 if lead == 0 else config.steps)
@@ -158,17 +162,16 @@ def predict(
                 maps = opened.reconstruct(frames, at=times or "last", past_only=past_only, **drawing)
             else:
                 maps = opened.forecast(frames, at=times or "last", steps=config.steps, rollout=rollout, **drawing)
-    levels = sorted(set(above or ()))  # they become an axis, whose values grow
     for kind, length in (("mean", mean_over), ("max", max_over)):
         maps = over_time(maps, kind, length) if length else maps
     found = answers(maps, places, list(area or ()), levels, lasting)
     if lasting:
-        for level in levels:
-            chances = over_time(maps, "first_above", lasting, level)
-            tag = f"chance_above_{level:g}_for_{lasting}"
-            maps = maps.assign({f"{name}_{tag}": chances[f"{name}_chance"] for name in variables_of(maps)})
+        for name, level in [(name, level) for name, some in levels.items() for level in some]:
+            chances = over_time(maps[[name]], "first_above", lasting, level)
+            maps = maps.assign({f"{name}_chance_above_{level:g}_for_{lasting}": chances[f"{name}_chance"]})
     elif levels:
-        maps = maps.assign({f"{name}_exceedance": exceedance(maps, levels, name) for name in variables_of(maps)})
+        all_levels = sorted({level for some in levels.values() for level in some})  # one axis for all variables
+        maps = maps.assign({f"{name}_exceedance": exceedance(maps, all_levels, name) for name in levels})
     if out is not None and not in_pieces:
         save_maps(maps if keep_members else maps.drop_dims("member", errors="ignore"), out)
     if json:

@@ -15,7 +15,7 @@ from . import show
 
 
 def quality(
-    frames: Annotated[Path, typer.Argument(help="Sparse frames (solid grid).")],
+    frames: Annotated[Path, typer.Argument(help="Sparse frames (solid grid), or a table of readings.")],
     out: Annotated[Path, typer.Option(help="New folder for sensors.csv, readings.csv and sensors.png.")],
     variable: Annotated[str | None, typer.Option(help="Which variable, where there are several.")] = None,
     model: Annotated[str, typer.Option(help="kriging, or the folder of a trained run.")] = "kriging",

@@ -47,7 +47,7 @@ def train(
     oracle: Annotated[bool, typer.Option(help="solid-paper only: noise the dense target. Leaks; labelled.")] = False,
     *,
     how: dict[str, Any],
-    transform: Annotated[str | None, typer.Option(help="log or none; by the readings' skewness if not given.")] = None,
+    transform: Annotated[str | None, typer.Option(help="log, sqrt or none; by the readings if not given.")] = None,
     offset: Annotated[float | None, typer.Option(help="Of the logarithm: log(x + offset).")] = None,
     lead: Annotated[list[int] | None, typer.Option(help="0 reconstructs, 1 forecasts; repeatable; both.")] = None,
     leads: Annotated[str | None, typer.Option(help="Several leads at once, such as 0..8 steps.")] = None,

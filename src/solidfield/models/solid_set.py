@@ -6,7 +6,7 @@
 
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
 What the network learned at a few places is in part what is special about each of them, and would make a map of it
-rough: f is averaged over a few places around the target (AROUND), where no reading of its own is known.
+rough: f is averaged over the places within two steps of the target (AROUND), where no reading of its own is known.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
 gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
@@ -41,7 +41,7 @@ FLAT = 0.05  # standard deviations: the shortest tail
 TAIL = 0.99  # the quantile of the readings where their tail begins
 NETWORKS = 2  # whose laws are pooled
 LIKELIHOOD = 0.1  # its weight beside the CRPS
-AROUND = ((2, 0), (-2, 0), (0, 2), (0, -2))  # rows and columns to the places whose features a target takes in, too
+AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs(x) <= 2]  # rows, columns: see above
 FEW = 160  # places that a network learns by heart; of many more it cannot
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
 TRANSFORMS = ("none", "log", "sqrt")
@@ -210,9 +210,22 @@ class SolidSet(nn.Module):
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator)
         channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
-        error = lesson.errors / law.std
-        crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel, error)
-        return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator, error)).mean()
+        error, shares = lesson.errors / law.std, self._learners(lesson)
+        crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel, error, shares)
+        return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator, error, shares)).mean()
+
+    def _learners(self, lesson: Lesson) -> Tensor:  # (B, M)
+        """What each network learns from a target: of places set aside the first learns nothing."""
+        count = len(self.encoder.networks)
+        first = F.one_hot(torch.zeros_like(lesson.aside, dtype=torch.long), count)
+        return (1 - first * lesson.aside[:, None]) / count
+
+    def _unaware(self, lesson: Lesson) -> Tensor:  # (B, M)
+        """Shares in the pool: of unread places set aside all is the first network's, which was never asked there."""
+        count = len(self.encoder.networks)
+        unread = lesson.aside & ~(lesson.questions.known & lesson.questions.own).any(1)
+        first = F.one_hot(torch.zeros_like(unread, dtype=torch.long), count).float()
+        return torch.where(unread[:, None], first, 1 / count)
 
     @torch.no_grad()
     def crps(self, lesson: Lesson) -> Tensor:  # (B,)
@@ -264,13 +277,15 @@ class SolidSet(nn.Module):
         features, law = self.evened(lesson.questions, as_read=True)
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
-        return self.law.latent(features, z, channel, error), self._prior_latent(lesson, law)
+        return self.law.latent(features, z, channel, error, self._unaware(lesson)), self._prior_latent(lesson, law)
 
     @torch.no_grad()
     def calibrate(self, held_out: Iterable[Lesson], everywhere: Iterable[Lesson] = ()) -> dict[str, float]:
         """Stretch the laws of each kind until central intervals hold their share of held-out targets.
 
-        `held_out` asks about unread places only where training never did so, and these are few, by chance easy or hard.
+        `held_out` asks about unread places only where training never did so, and these are few, by chance easy or hard;
+        the first network, which was asked nothing about them, answers alone: what the others know of them from gaps of
+        their records would make the laws of a place that is truly unread too narrow.
         `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there
         (by its 90 % intervals: a ratio of two far quantiles would be one of chance).
         """

@@ -13,24 +13,29 @@ from .frames import Frames
 from .holdout import Holdout
 
 SKEWED = 1.0  # skewness beyond which logarithms are tried: 2 for an exponential law, 0 for a symmetric one
-DENSE = 0.2  # share of the cells read at a time from which on a map is seen as a picture
+DENSE = 0.2  # share of the cells read at a time from which on a map is seen as a picture, ...
+MOST = 0.5  # ... if sensors move, so that such a share of the cells is read at some time
 SHORTEST = 10  # days a record must last to be split by days; a shorter one is cut into as many equal parts
 MANY_CELLS, CALIBRATION = 40, 0.1  # from so many cells with readings on, such a share is met in validation only
 
 
 def choose_model(frames: Frames) -> tuple[str, str]:  # and why, in words
-    """Sets of readings where few cells are read at a time, a picture of the map where many are.
+    """Sets of readings where few cells are read at a time or ever, a picture of the map where many are.
 
-    An image that is empty but for a few cells teaches a network little of what lies between them; a set of the nearest
-    readings costs what its readings cost, and learns relations that hold where no sensor ever stood.
+    An image that is empty but for a few cells teaches a network little of what lies between them, and of cells where
+    no sensor ever stands nothing; a set of the nearest readings costs what its readings cost, and learns relations that
+    hold there, too.
     """
     read = np.isfinite(frames.values).any(1)  # (T, H, W)
-    share = float(read[read.any((1, 2))].sum((1, 2)).mean() / frames.grid.inside.sum())
-    name = "solid-set" if share < DENSE else "solid"
-    words = (
-        "the nearest of them in space and time are taken as a set" if share < DENSE else "the map is seen as a picture"
+    share, ever = (
+        float(count / frames.grid.inside.sum())
+        for count in (read[read.any((1, 2))].sum((1, 2)).mean(), read.any(0).sum())
     )
-    return name, f"model {name}: {float(f'{100 * share:.2g}'):g} % of the cells are read at a time, so {words}"
+    picture = share >= DENSE and ever >= MOST
+    name = "solid" if picture else "solid-set"
+    words = "the map is seen as a picture" if picture else "the nearest of them in space and time are taken as a set"
+    few = f" and {float(f'{100 * ever:.2g}'):g} % ever" if share >= DENSE and not picture else ""
+    return name, f"model {name}: {float(f'{100 * share:.2g}'):g} % of the cells are read at a time{few}, so {words}"
 
 
 def choose_pairing(

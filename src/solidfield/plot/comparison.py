@@ -99,6 +99,26 @@ def _line(
             ax.plot([at, at], [score.low, score.high], color=style["color"], linewidth=0.9)
 
 
+def drawn_pieces(
+    stretches: Sequence[np.ndarray],  # rows in a row
+    known: np.ndarray,  # (N,) bool
+) -> list[tuple[np.ndarray, np.ndarray]]:  # places along x, and the row of each
+    """What is drawn as one line: rows that follow each other. A row alone is as wide as a step, or nobody would see it.
+
+    >>> [x.tolist() for x, _ in drawn_pieces([np.arange(3), np.arange(3, 4)], np.array([True, True, False, True]))]
+    [[0, 1], [2.6, 3.4]]
+    """
+    found = []
+    for stretch in stretches:
+        rows = stretch[known[stretch]]
+        for piece in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+            if len(piece) > 1:
+                found.append((piece, piece))
+            elif len(piece):
+                found.append((piece[0] + np.array([-0.4, 0.4]), np.repeat(piece, 2)))
+    return found
+
+
 def series_figure(
     quantiles: np.ndarray,  # (3, N, S): 5 %, median, 95 % of N times at S places
     readings: np.ndarray,  # (N, S), NaN where nothing was read
@@ -114,10 +134,12 @@ def series_figure(
     axes = figure.subplots(S, 1, squeeze=False, sharex=True)[:, 0]
     stretches = np.split(np.arange(N), [start for start, _ in breaks if start])
     for s, ax in enumerate(axes):
+        once: tuple[str | None, str | None] = ("90 % interval", "median")
+        for x, rows in drawn_pieces(stretches, np.isfinite(middle[:, s])):
+            ax.fill_between(x, low[rows, s], high[rows, s], color=BLUE, alpha=0.25, linewidth=0, label=once[0])
+            ax.plot(x, middle[rows, s], color=BLUE, linewidth=1.2, label=once[1])
+            once = (None, None)
         for rows in stretches:
-            words = ("90 % interval", "median") if rows[0] == 0 else (None, None)
-            ax.fill_between(rows, low[rows, s], high[rows, s], color=BLUE, alpha=0.25, linewidth=0, label=words[0])
-            ax.plot(rows, middle[rows, s], color=BLUE, linewidth=1.2, label=words[1])
             ax.axvline(rows[0] - 0.5, color=GREY, linewidth=0.5)
         known = np.isfinite(readings[:, s])
         inside = known & (readings[:, s] >= low[:, s]) & (readings[:, s] <= high[:, s])

@@ -51,12 +51,14 @@ def ticks(ax: Axes, geographic: bool) -> None:
 
 
 def degrees(value: float, letters: str) -> str:
+    """The letter of its hemisphere; longitudes that go on beyond the dateline come back on its other side.
+
+    >>> degrees(-22.5, "NS"), degrees(0.0, "EW"), degrees(-190.0, "EW"), degrees(200.0, "EW"), degrees(-180.0, "EW")
+    ('22.5° S', '0°', '170° E', '160° W', '180°')
     """
-    >>> degrees(-22.5, "NS"), degrees(0.0, "EW")
-    ('22.5° S', '0°')
-    """
-    plain = round(abs(value), 6)
-    return f"{plain:g}° {letters[int(value < 0)]}" if plain else "0°"
+    turned = (value + 180) % 360 - 180 if letters == "EW" else value
+    plain = round(abs(turned), 6)
+    return f"{plain:g}°" if plain in (0, 180) else f"{plain:g}° {letters[int(turned < 0)]}"
 
 
 def scale_bar(ax: Axes, grid: Grid) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # quality waits for torch, which the doctor's page does witho
 
 PLACES = 20_000  # drawn at most, evenly chosen
 BINS = 60
+COLOURS = cmocean.tools.crop_by_percent(cmocean.cm.amp, 25, which="min")  # one reading is seen on white, too
 
 
 def check_figure(found: Diagnosis) -> Figure:
@@ -59,7 +60,7 @@ def _places(figure: Figure, ax: Axes, found: Diagnosis) -> None:
         y,
         c=count,
         s=float(np.clip(4000 / max(len(y), 1), 1, 40)),
-        cmap=cmocean.cm.amp,
+        cmap=COLOURS,
         norm=LogNorm(1, max(count.max(), 2)),
     )
     margin = 0.05 * max(north - south, east - west, 1e-3)
@@ -80,11 +81,20 @@ def _times(ax: Axes, found: Diagnosis) -> None:
     ax.set(title="readings in time", ylabel="readings")
     if len(found.drawn.time) == 0:
         return
-    count, edges = np.histogram(matplotlib.dates.date2num(found.drawn.time), bins=BINS)
+    edges = time_edges(found.drawn.time, found.interval)
+    count, _ = np.histogram(matplotlib.dates.date2num(found.drawn.time), bins=edges)
     ax.bar(edges[:-1], count, width=np.diff(edges), align="edge", color=BLUE)
     locator = matplotlib.dates.AutoDateLocator()
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(matplotlib.dates.ConciseDateFormatter(locator))
+
+
+def time_edges(time: np.ndarray, interval: float | None) -> np.ndarray:  # (n,) datetime64 -> (B + 1,) days
+    """About BINS bins of whole intervals (seconds): where one holds two steps and the next three, there are stripes."""
+    first, last = matplotlib.dates.date2num([time.min(), time.max()])
+    step = (interval or 1.0) / 86400
+    width = step * max(1, round((last - first) / step / BINS))
+    return first - step / 2 + width * np.arange(int((last - first + step / 2) / width) + 2)
 
 
 def _values(ax: Axes, found: Diagnosis) -> None:
@@ -98,7 +108,7 @@ def _values(ax: Axes, found: Diagnosis) -> None:
 
 def _candidates(ax: Axes, found: Diagnosis) -> None:
     """A row a grid: pairs to learn from, and the share of cells that a frame sees; the suggestion in orange."""
-    ax.set(title="candidate grids, and the cells that a frame of each sees", xlabel="pairs of consecutive frames")
+    ax.set(title="candidate grids: share of cells seen", xlabel="pairs of consecutive frames")
     rows = sorted(found.candidates, key=lambda one: (one.pairs, one.share))
     places = np.arange(len(rows))
     colours = [ORANGE if one == found.chosen else GREY for one in rows]

@@ -4,9 +4,13 @@ A member is one possible state of the whole map, so anything computed from it (a
 area) is one possible answer, and the spread of the members' answers is its uncertainty, dependence between cells
 included:
 
-    at(p)^(k)    = sum_c b_c(p) U^(k)(c)           bilinear weights of the four cells around p
+    at(p)^(k)    = sum_c b_c(p) Q_c(r_k)           bilinear weights b of the four cells around p, Q_c their quantiles,
+                                                   r_k the rank of sum_c b_c(p) U^(k)(c) among all k
     area^(k)     = sum_c w_c U^(k)(c) / sum_c w_c  w: share of the cell in the area, times cos(lat) on degrees
     P(U > u)     = (members above u) / K
+
+Between cells quantiles are averaged, not members: what is particular to each of four cells would cancel in their mean,
+and a place between them would seem to be known better than any of them.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ def at(
     lon: float | Sequence[float] | np.ndarray,
     quantiles: Sequence[float] = QUANTILES,
 ) -> xr.Dataset:  # dims (member, init_time, lead_time, point)
-    """Answer for places on the map: bilinear between cell centres, at an edge the cell's own value to its border.
+    """Answer for places on the map: quantiles bilinear between cell centres, at an edge the cell's own to its border.
 
     Cells outside the domain have no say; a place with none of its four cells inside it is NaN.
 
@@ -95,7 +99,9 @@ def at(
     answers = {}
     for name in variables_of(maps):
         corners = maps[name].transpose(..., y, x).values[..., rows[:, :, None], columns[:, None, :]]  # (..., P, 2, 2)
-        value = (np.where(weight == 0, 0.0, corners) * weight).sum((-2, -1))
+        corners = np.where(weight == 0, 0.0, corners)
+        rank = (corners * weight).sum((-2, -1)).argsort(0, kind="stable").argsort(0, kind="stable")
+        value = np.take_along_axis((np.sort(corners, 0) * weight).sum((-2, -1)), rank, 0)
         answers[name] = (("member", "init_time", "lead_time", "point"), value, maps[name].attrs)
     places = {y: ("point", lat), x: ("point", lon)}
     return summarised(xr.Dataset(answers, _times(maps) | places, maps.attrs), quantiles)

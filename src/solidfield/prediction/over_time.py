@@ -74,7 +74,7 @@ def over_time(
     if (above is not None) != (how == "first_above"):
         raise SolidError("'first_above' needs a threshold, and nothing else takes one; give 'above' for it alone")
     leads = maps["lead_time"].values
-    n = 1 if over is None and how == "first_above" else len(leads) if over is None else _steps(leads, over)
+    n = 1 if over is None and how == "first_above" else len(leads) if over is None else _steps(maps, over)
     if above is not None:
         return _first_above(maps, n, above)
     reduced = {}
@@ -93,16 +93,18 @@ def over_time(
     return summarised(whole.drop_vars(drop).assign(reduced), quantiles).assign_attrs(about)
 
 
-def _steps(leads: np.ndarray, over: str | float) -> int:  # (L,)
-    """How many leads a stretch holds."""
+def _steps(maps: xr.Dataset, over: str | float) -> int:
+    """How many leads a stretch holds; of means over n steps the first lead is the n-th."""
+    leads = maps["lead_time"].values
     dated = np.issubdtype(leads.dtype, np.timedelta64)
     lead = leads / np.timedelta64(1, "s") if dated else leads.astype(float)
     length = span(over) if dated else float(over)
-    step = lead[1] - lead[0] if len(lead) > 1 else lead[0] or length
+    step = lead[1] - lead[0] if len(lead) > 1 else lead[0] / maps.attrs.get("over_steps", 1) or length
     n = round(length / step)
     if n < 1 or abs(n * step - length) > 1e-6 * step or n > len(lead):
         raise SolidError(
-            f"a stretch of {over} is not 1 to {len(lead)} steps of {step:g}{' s' if dated else ''}; "
+            f"a stretch of {over} is not 1 to {len(lead)} steps of {Clock(round(1e9 * step)).words if dated else step}"
+            f"{' (whole stretches alone are left)' if 'over_steps' in maps.attrs else ''}; "
             "ask for such a stretch, or for more steps ahead"
         )
     return n

@@ -95,12 +95,13 @@ class Lesson:
     questions: Questions
     values: Tensor  # (B,) standardised
     errors: Tensor  # (B,) standardised standard deviations of their errors: a law is of the field, a reading has more
+    aside: Tensor  # (B,) bool: about places that are set aside
 
     def __len__(self) -> int:
         return len(self.values)
 
     def to(self, device: torch.device | str) -> Lesson:
-        return Lesson(self.questions.to(device), self.values.to(device), self.errors.to(device))
+        return Lesson(*(part.to(device) for part in vars(self).values()))
 
 
 def _one_row(tensor: Tensor) -> bool:

@@ -6,8 +6,8 @@ A target is any reading of a training frame. What its question may know is drawn
     hidden   with `unread` the whole record of the target's own cell; else with `outage` every cell for a while around
              the target; else a gap of the cell's own record around it. Lengths are log-uniform, from one frame to
              `longest`: as many hours as days. With `as_was`, what the record itself missed around another gap of the
-             station instead. Places that are set aside are never asked about as if they were unread: how wide to be
-             at unread places is learned there
+             station instead. Places that are set aside are never asked about as if they were unread, and one
+             network is asked nothing about them at all: how wide to be at unread places is learned there
     thin     with `sparse`, a share of all other cells: other networks than this one
     alone    of several variables, with one chance in two the cell's others stay: they may be measured there as well
 
@@ -65,7 +65,7 @@ def draw(
     hiding = _hiding(record, record.place[chosen], plan, split, generator)
     questions = ask(record, frame, cell, first, last, hiding, split, generator)
     values, errors = (torch.from_numpy(part[chosen]) for part in (record.values, record.own_errors))
-    return Lesson(questions, values, errors)
+    return Lesson(questions, values, errors, torch.from_numpy(record.place_aside[record.place[chosen]]))
 
 
 def _sides(count: int, plan: Plan, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:  # first, last

@@ -1,7 +1,8 @@
 """Which column is what: by its usual name, by its CF attributes, or by the user's word.
 
 Names are compared without case, units and punctuation: "Date Time (UTC)" and "datetime" are alike. Every column of
-numbers that has no other role is a variable, unless the user names the variables.
+numbers that has no other role is a variable, unless the user names the variables. Numbers that name a sensor, repeat
+the date or tell how high a place lies are no readings, and `left_out` says so.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ TIMES = ("time", "datetime", "timestamp", "validtime", "dateandtime", "datetimeu
 PROJECTED_Y, PROJECTED_X = ("y", "ycoord", "northing", "utmy", "ypos"), ("x", "xcoord", "easting", "utmx", "xpos")
 LATITUDES = ("latitude", "lat", "latdeg", "gpslat", "gpslatitude", *PROJECTED_Y)
 LONGITUDES = ("longitude", "lon", "long", "lng", "londeg", "gpslon", "gpslong", "gpslng", "gpslongitude", *PROJECTED_X)
-SENSORS = ("sensor", "sensorid", "deviceid", "device", "stationid", "station", "siteid", "site", "stationname",
-           "sitename", "locationid", "location", "id", "name")  # fmt: skip
+CARRIERS = ("sensor", "device", "station", "site", "probe", "node", "mote", "logger", "buoy", "float", "drifter",
+            "platform", "mooring", "glider", "monitor", "instrument", "vehicle", "bus", "wmo", "location")  # fmt: skip
+NUMBERED = ("id", "", "name", "no", "nr", "num", "number", "code", "serial")  # behind what carries the sensor
+SENSORS = (*(carrier + ending for carrier in CARRIERS for ending in NUMBERED), "id", "name")
+IDENTIFIER = re.compile(r".*(?:[a-z0-9][_\s.-]+(?i:id)|[a-z0-9]I[Dd])")  # trip_id, plotID; no acid, no PID
 ERRORS = ("error", "err", "std", "stddev", "sigma", "uncertainty", "obsstd", "standarderror", "stderr")
 NEITHER = ("", "index", "unnamed0", "uid", "row", "rowid", "rownumber", "objectid", "fid")  # numbers, but no readings
 # Parts of a date, which the time holds already: no readings unless the user names them.
 DATE_PARTS = ("year", "month", "dayofmonth", "dayofyear", "doy", "dayofweek", "weekday", "dow", "week", "weekofyear",
               "quarter", "season", "hour", "hourofday", "hr", "minute", "second", "isweekend")  # fmt: skip
+ALTITUDES = ("elevation", "elev", "altitude", "alt", "elevationm", "altitudem", "gpsaltitude", "gpsalt",
+             "stationelevation", "stationaltitude", "heightabovesealevel", "masl")  # fmt: skip
 
 STANDARD = {"time": "time", "latitude": "y", "longitude": "x", "projection_y_coordinate": "y",
             "projection_x_coordinate": "x"}  # fmt: skip
@@ -97,14 +103,16 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     missing = [role for role in ("time", "y", "x") if role not in chosen]
     if missing:
         raise _not_found(missing, headers, where)
-    named_sensors = [h for h in _by_name(headers, SENSORS, "sensor") if h.name not in chosen.values()]
+    named_sensors = [*_by_name(headers, SENSORS, "sensor"), *(h for h in headers if names_something(h.name))]
+    named_sensors = [h for h in named_sensors if h.name not in (*chosen.values(), date)]
     if "sensor" not in chosen and named_sensors:
         chosen["sensor"] = named_sensors[0].name
     named_errors = chosen.pop("error", "").split("+")
-    taken, unread = {*chosen.values(), *named_errors, date}, (*NEITHER, *TIMES, *DATE_PARTS)
+    taken, unread = {*chosen.values(), *named_errors, date}, (*NEITHER, *TIMES, *DATE_PARTS, *ALTITUDES)
     values = tuple(chosen["values"].split("+")) if "values" in chosen else tuple(
         h.name for h in headers
-        if h.numeric and h.name not in taken and plain(h.name) not in unread and not error_of(h.name, headers)
+        if h.numeric and h.name not in taken and plain(h.name) not in unread
+        and not names_something(h.name) and not error_of(h.name, headers)
     )  # fmt: skip
     if not values:
         raise _not_found(["value"], headers, where)
@@ -161,9 +169,25 @@ def words_of_errors(headers: Sequence[Header], columns: Columns) -> list[str]:
     return words
 
 
-def parts_of_dates(headers: Sequence[Header], columns: Columns) -> list[str]:
-    """Columns of numbers that were left out since they only repeat the time."""
-    return [h.name for h in headers if h.numeric and plain(h.name) in DATE_PARTS and h.name not in columns.used()]
+def names_something(name: str) -> bool:
+    """Does a column say who read, rather than what was read?
+
+    >>> [names_something(name) for name in ("probe_id", "float", "Station No", "tripId", "pm_2.5", "grid", "NO", "pid")]
+    [True, True, True, True, False, False, False, False]
+    """
+    return plain(name) in SENSORS or IDENTIFIER.fullmatch(split_units(name)[0]) is not None
+
+
+def left_out(headers: Sequence[Header], columns: Columns) -> list[str]:
+    """Columns of numbers that are no readings by their names, in words."""
+    spare = [h.name for h in headers if h.numeric and h.name not in columns.used()]
+    kinds = {
+        "parts of a date": [name for name in spare if plain(name) in DATE_PARTS],
+        "how high a place lies": [name for name in spare if plain(name) in ALTITUDES],
+        "names of something": [name for name in spare if names_something(name)],
+    }
+    how = "left out; --columns value=NAME reads them all the same"
+    return [f"{', '.join(names)}: {kind}, {how}" for kind, names in kinds.items() if names]
 
 
 def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from .records import Batch, Columns, Header
 
 SEPARATORS = ",;\t|"
 SAMPLE = 500  # lines that tell the dialect and which columns are numbers
+SEARCH = 65_536  # lines at a time, where a column says nothing in those
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 TOO_MANY = "more fields than the header has"
@@ -63,9 +64,11 @@ class CsvSource:
         if self.decimal == ",":
             self.notes.append(f"{path.name}: numbers are read with decimal commas")
         numbers = re.compile(NUMBER.pattern.replace(r"\.", ",")) if self.decimal == "," else NUMBER
+        silent = [i for i, column in enumerate(fields) if not any(text not in MISSING for text in column)]
+        later = self._later(silent, len(names)) if silent else {}
         self.headers = tuple(
-            Header(name, _mostly(column, numbers), split_units(name)[1])
-            for name, column in zip(names, fields, strict=True)
+            Header(name, _mostly(later.get(i, column), numbers), split_units(name)[1])
+            for i, (name, column) in enumerate(zip(names, fields, strict=True))
         )
 
     def _head(self) -> str:
@@ -90,6 +93,31 @@ class CsvSource:
             self.encoding, head = "latin-1", whole.decode("latin-1")
             self.notes.append(f"{self.path.name}: read as Latin-1, for it is not UTF-8")
         return head.replace("\r\n", "\n").replace("\r", "\n")
+
+    def _later(self, silent: Sequence[int], width: int) -> dict[int, list[str]]:
+        """The first fields of columns that say nothing in the sample: the sensors of one kind may come last."""
+        found: dict[int, list[str]] = {}
+        for block, line, _ in blocks(self.path, SEARCH, self.encoding, self.old_mac):
+            below = block.split(b"\n", max(0, self.header_end - line + 1))[-1]
+            left = [i for i in silent if i not in found]
+            with suppress(pd.errors.ParserError, pd.errors.EmptyDataError):  # lines that `batches` will speak of
+                frame = pd.read_csv(
+                    io.BytesIO(below),
+                    sep=self.separator,
+                    header=None,
+                    names=range(width),
+                    usecols=left,
+                    dtype="str",
+                    index_col=False,
+                    skipinitialspace=True,
+                    on_bad_lines="skip",
+                    encoding_errors="backslashreplace",
+                )
+                said = {i: frame[i].dropna().head(SAMPLE).tolist() for i in left}
+                found |= {i: texts for i, texts in said.items() if texts}
+            if len(found) == len(silent):
+                break
+        return found
 
     def _refuse_odd(self, names: list[str], sample: list[list[str]]) -> None:
         if len(names) == 1:

@@ -25,7 +25,7 @@ from ..errors import SolidError
 from ..grid import Grid, nearest_turn
 from .arrays import ArraySource
 from .columnar import FrameSource, ParquetSource
-from .columns import find_columns, geographic, is_taken, label, parts_of_dates, split_units, words_of_errors
+from .columns import find_columns, geographic, is_taken, label, left_out, split_units, words_of_errors
 from .csvfile import CsvSource
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
@@ -155,12 +155,7 @@ def open_table(
         own = replace(form, zone=zone("UTC")) if says_utc else form
         parts.append(Part(one, found, own, read_head(one, found)))
         notes += one.notes
-        repeated = parts_of_dates(one.headers, found)
-        if repeated:
-            notes.append(
-                f"{', '.join(repeated)}: parts of a date, left out; --columns value=NAME reads them all the same"
-            )
-        notes += words_of_errors(one.headers, found)
+        notes += left_out(one.headers, found) + words_of_errors(one.headers, found)
     variables = _variables(parts[0].columns)
     for column, called in zip(parts[0].columns.values, variables, strict=True):
         if called != label(column):

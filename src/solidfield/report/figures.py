@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..grid import nearest_turn
 from ..plot.comparison import bins_figure, models_figure, series_figure
 from ..plot.fields import scene, taught
 from ..plot.reliability import reliability_figure
@@ -143,11 +144,11 @@ def _bins(table: ScoreTable, lead: Lead, variable: str, tag: str) -> Iterator[Pi
     unit = table.about["distance_units"]
     what = {
         "distance": (f"distance to a sensor [{unit}]", "with distance to the nearest sensor"),
-        "hour": ("hour of day (local)", "by hour of day"),
+        "hour": (f"hour of day ({table.about['data']['clock']})", "by hour of day"),
     }
     for kind, (axis, words) in what.items():
         found = table.select(variable=variable, lead=lead.lead, bins=kind)
-        if not found:
+        if not found or (kind == "hour" and len({score.bin for score in found}) == 1):  # of days there is one hour
             continue
         rows: dict[str, list[Score]] = {}
         for score in found:
@@ -203,7 +204,8 @@ def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture
     if targets.times is not None:
         names = [str(targets.times[rows[start]].astype("datetime64[D]")) for start in starts]
     W, kind = grid.shape[1], "held-out sensor" if UNREAD & set(targets.regions) else "cell"
-    titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.6g}, {grid.axes[1]} {grid.x[p % W]:.6g}" for p in probes]
+    x = nearest_turn(grid.x, 0.0) if grid.axes == ("lat", "lon") else grid.x  # beyond the dateline as maps name it
+    titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.6g}, {grid.axes[1]} {x[p % W]:.6g}" for p in probes]
     figure = series_figure(
         np.quantile(evidence.own.probes[:, rows][:, :, here], [0.05, 0.5, 0.95], axis=0),
         readings[rows],

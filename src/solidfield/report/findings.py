@@ -24,7 +24,7 @@ from ..training.record import PAIRS, RunRecord
 from .ensembles import RIVALS, Drawn, contenders, draw_targets
 from .rollouts import judge_rollouts
 from .scoring import judge
-from .targets import Targets, choose_examples, local_times, reading_targets, share_beyond
+from .targets import Targets, choose_examples, clock_of, local_times, reading_targets, share_beyond
 from .verdict import Verdict, verdict
 from .words import amount, percent
 
@@ -236,6 +236,7 @@ def describe_data(store: PairStore) -> dict[str, Any]:
         "leads": list(store.leads),
         "transforms": list(store.transforms),
         "scenario": store.attributes["scenario"],
+        "clock": clock_of(store),
     }
     for split in sizes:
         times = local_times(store, store.split(split))

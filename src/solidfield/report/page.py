@@ -131,7 +131,7 @@ def data_facts(table: ScoreTable) -> list[tuple[str, str]]:
     for split in data["examples"]:
         if f"{split}_times" in data:
             first, last = data[f"{split}_times"]
-            facts.append((f"{split} times (local)", f"{first} to {last}"))
+            facts.append((f"{split} times ({data['clock']})", f"{first} to {last}"))
     if "rougher" in cells:
         rough = ", ".join(f"{ratio:.2f}" for ratio in cells["rougher"].values())
         facts.append(("steps between cells of the mean map, over kriging's", rough))

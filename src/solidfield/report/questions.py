@@ -116,8 +116,8 @@ def texture(exam: Exam, scenes: int = 8) -> dict[str, dict[str, float]]:
     """By variable, over kriging's: how rough the mean map is, and its power at the grid's highest frequencies.
 
     `rougher` is the root mean square step between neighbouring cells, `rippled` the larger ratio along either axis.
-    All sensors are given; cells that were read in the frame do not count. The means are those of the laws, which a map
-    shows. What makes these large is not said by readings and fields, so they should stay near one.
+    All sensors are given, and cells with a sensor do not count (`_without_sensors`). The means are those of the laws,
+    which a map shows. What makes these large is not said by readings and fields, so they should stay near one.
     """
     run, plan = exam.run, exam.run.info["data"]["plan"]
     shape = (len(run.variables), *run.grid.shape)
@@ -130,17 +130,34 @@ def texture(exam: Exam, scenes: int = 8) -> dict[str, dict[str, float]]:
         scene = scene_of(known, frame - begin, 0, cells)
         own = answer_shown(run.model, known, scene, 0, exam.seed, run.scaling)[1][0]
         rival = moments(torch.from_numpy(kriged(run, known, scene, LATENTS)))[0].numpy()
-        counts = np.isin(np.arange(int(np.prod(shape))), cells)
-        counts[known.cells[known.frames == frame - begin]] = False
+        counts = _without_sensors(known, frame - begin, shape)
         for row, mean in enumerate((own, rival)):
-            field = np.zeros(len(counts))
-            field[cells] = mean
-            for c, (one, mask) in enumerate(zip(field.reshape(shape), counts.reshape(shape), strict=True)):
-                steps[row, c] += roughness(one, run.grid.periodic, 1.0, mask) ** 2
-                power[row, c] += ripple(one, mask)
+            field = np.zeros(shape)
+            field.reshape(-1)[cells] = mean
+            for c, (one, mask) in enumerate(zip(field, counts, strict=True)):
+                if _any_neighbours(mask):
+                    steps[row, c] += roughness(one, run.grid.periodic, 1.0, mask) ** 2
+                    power[row, c] += np.nan_to_num(ripple(one, mask))
     rough, rippled = np.sqrt(steps[0] / np.maximum(steps[1], 1e-30)), (power[0] / np.maximum(power[1], 1e-30)).max(1)
     ratios = {"rougher": rough, "rippled": rippled}
     return {word: dict(zip(run.variables, ratio.tolist(), strict=True)) for word, ratio in ratios.items()}
+
+
+def _without_sensors(known: Record, frame: int, shape: tuple[int, int, int]) -> np.ndarray:  # (C, H, W) bool
+    """Cells of the map that were not read within the window; of a variable that leaves no two, not in the frame.
+
+    What sets a cell apart that was read an hour before is its own reading.
+    """
+    masks = []
+    for read in (known.cells, known.cells[known.frames == frame]):
+        mask = np.broadcast_to(known.grid.inside, shape).copy()
+        mask.reshape(-1)[read] = False
+        masks.append(mask)
+    return np.stack([window if _any_neighbours(window) else now for window, now in zip(*masks, strict=True)])
+
+
+def _any_neighbours(mask: np.ndarray) -> bool:  # (H, W) bool
+    return bool((mask[1:] & mask[:-1]).any() or (mask[:, 1:] & mask[:, :-1]).any())
 
 
 def _distance(known: Record, scene: Scene) -> np.ndarray:  # (H * W,)
@@ -243,6 +260,7 @@ def _about(exam: Exam, members: int) -> dict[str, Any]:
             "leads": run.info["data"]["leads"],
             "transforms": list(run.scaling.transforms or ("none",)),
             "scenario": scenario,
+            "clock": run.info["data"]["holdout"]["timezone"] or "UTC",
         },
         "run": provenance(run, exam.seed, members) | {"trained_on_this_store": True},
     }

@@ -181,9 +181,13 @@ def local_times(store: PairStore, indices: np.ndarray) -> pd.DatetimeIndex | Non
     """When the targets were read by the clock of the place; None where times are a simulation's own."""
     if store.epoch is None:
         return None
+    return local(from_seconds(store.columns["time_target"][indices]), clock_of(store))
+
+
+def clock_of(store: PairStore) -> str:
+    """The zone whose clock tells hours and days; UTC where none was named."""
     holdout = store.attributes["scenario"].get("holdout", {})
-    name = holdout.get("timezone") or (store.recipe or {}).get("timezone") or "UTC"
-    return local(from_seconds(store.columns["time_target"][indices]), name)
+    return str(holdout.get("timezone") or (store.recipe or {}).get("timezone") or "UTC")
 
 
 def groups_of(store: PairStore, indices: np.ndarray) -> np.ndarray:  # (N,) labels

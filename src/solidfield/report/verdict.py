@@ -251,6 +251,8 @@ def _honest(table: ScoreTable, lead: Lead, call: Call) -> str:
         "narrow": "too narrow, the model is surer than it should be",
         "wide": "too wide, the model is less sure than it could be",
     }[call.intervals]
+    if call.intervals != "honest" and coverage.has_bar and coverage.low <= NOMINAL <= coverage.high:
+        words += f", unless by chance: the error bar holds {percent(NOMINAL)}"
     bar = f" ({percent(coverage.low, 1)} to {percent(coverage.high, 1)})" if coverage.has_bar else ""
     outside = outliers(table, lead, call)
     limits = f"{100 * LOWEST:.0f} to {percent(HIGHEST)}"

@@ -43,7 +43,9 @@ TABLES = 2**13  # cells whose tables are in memory together, some MB
 AT_ONCE = 64  # cells whose flow is run together: what it remembers fits into a cache
 NEWTON = 2  # steps to a quantile of a mixture from a close bracket: within 1e-3 of its latent ...
 NEWTON_AFAR = 16  # ... and from the widest one
+NOTHING = 1e-30  # the share of a network that has none, so that it has a logarithm
 LEAST_SCALE = 0.01  # in standard deviations of the variable: a law narrower than its data's rounding is no use
+Maybe = Tensor | None
 
 
 class Law(nn.Module, ABC):
@@ -58,16 +60,26 @@ class Law(nn.Module, ABC):
         values: Tensor,  # (P,)
         channel: Tensor,  # (P,) which variable
         generator: torch.Generator,
-        error: Tensor | None = None,  # (P,) standard deviations: values are read with it, the law is of what is read
+        error: Maybe = None,  # (P,) standard deviations: values are read with it, the law is of what is read
+        shares: Maybe = None,  # (P, M) of the networks, what each learns from a value; None: alike
     ) -> Tensor:  # (P,)
         """What training minimises at observed targets."""
 
     @abstractmethod
-    def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:  # (P,)
+    def crps(
+        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+    ) -> Tensor:
         """The CRPS of observed targets, in closed form and differentiable; of a diffusion law, that of its mixture."""
 
     @abstractmethod
-    def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:  # (P,)
+    def latent(
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        error: Maybe = None,
+        shares: Maybe = None,  # (P, M) of the networks in the pool, which add up to 1; None: alike
+    ) -> Tensor:  # (P,)
         """z with Q(z) = value."""
 
     @abstractmethod
@@ -171,26 +183,34 @@ class MixtureLaw(Law):
         raw = self.head(features).unflatten(-1, (self.networks, self.channels, self.components, 3)).transpose(-4, -3)
         return raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
 
-    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, M * J)
+    def parts(self, features: Tensor, shares: Maybe = None) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, M * J)
         """log pi, mu, s of the pool."""
-        log_pi, mu, s = (part.flatten(-2) for part in self.alone(features))
-        return log_pi - math.log(self.networks), mu, s
+        log_pi, mu, s = self.alone(features)
+        share = -math.log(self.networks) if shares is None else shares.clamp_min(NOTHING).log()[:, None, :, None]
+        return (log_pi + share).flatten(-2), mu.flatten(-2), s.flatten(-2)
 
     def of(
-        self, features: Tensor, channel: Tensor, error: Tensor | None = None
+        self, features: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
     ) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, M * J)
         """The parts of one variable's law; with an error, of what is read."""
-        log_pi, mu, s = (_pick(part, channel) for part in self.parts(features))
+        log_pi, mu, s = (_pick(part, channel) for part in self.parts(features, shares))
         return log_pi, mu, s if error is None else torch.hypot(s, error[:, None])
 
     def _each(
-        self, score: Callable[..., Tensor], features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None
+        self,
+        score: Callable[..., Tensor],
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        error: Maybe,
+        shares: Maybe,
     ) -> Tensor:  # (P,)
-        """The mean of a score over the networks, each alone."""
+        """The sum of a score over the networks, each alone, by their shares."""
         log_pi, mu, s = (_pick(part, channel).flatten(0, 1) for part in self.alone(features))  # (P * M, J)
         own = [None if one is None else one.repeat_interleave(self.networks) for one in (values, error)]
         s = s if own[1] is None else torch.hypot(s, own[1][:, None])
-        return score(log_pi, mu, s, own[0]).unflatten(0, (-1, self.networks)).mean(1)
+        each = score(log_pi, mu, s, own[0]).unflatten(0, (-1, self.networks))
+        return each.mean(1) if shares is None else (shares * each).sum(1)
 
     def loss(
         self,
@@ -198,17 +218,22 @@ class MixtureLaw(Law):
         values: Tensor,
         channel: Tensor,
         generator: torch.Generator,
-        error: Tensor | None = None,
+        error: Maybe = None,
+        shares: Maybe = None,
     ) -> Tensor:
-        return self._each(surprise, features, values, channel, error)
+        return self._each(surprise, features, values, channel, error, shares)
 
-    def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
+    def crps(
+        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+    ) -> Tensor:
         if self.training:
-            return self._each(mixture_crps, features, values, channel, error)
-        return mixture_crps(*self.of(features, channel, error), values)
+            return self._each(mixture_crps, features, values, channel, error, shares)
+        return mixture_crps(*self.of(features, channel, error, shares), values)
 
-    def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
-        return normal_score(*self.of(features, channel, error), values)
+    def latent(
+        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+    ) -> Tensor:
+        return normal_score(*self.of(features, channel, error, shares), values)
 
     def value(self, features: Tensor, latents: Tensor) -> Tensor:
         log_pi, mu, s = self.parts(features)  # (P, C, J)
@@ -292,7 +317,8 @@ class DiffusionLaw(Law):
         values: Tensor,
         channel: Tensor,
         generator: torch.Generator,
-        error: Tensor | None = None,
+        error: Maybe = None,
+        shares: Maybe = None,
     ) -> Tensor:
         log_pi, mu, s = self.mixture.of(features, channel, error)
         count = math.ceil(self.levels * len(values))  # L in all
@@ -309,14 +335,20 @@ class DiffusionLaw(Law):
         zeta = cos * eps - sin * y
         weight = cos / sin if self.weight == "likelihood" else cos**2
         changed = 0.5 * math.pi * (weight * g * (g - 2 * zeta)).mean(0)  # (L,)
-        own = self.mixture.loss(features, values, channel, generator, error)
+        if shares is not None:  # the head reads the features of all networks, and learns what all of them may
+            changed = changed * (shares > 0).all(1)[heard]
+        own = self.mixture.loss(features, values, channel, generator, error, shares)
         return own.index_add(0, heard, changed * len(values) / max(count, 1))
 
-    def crps(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
-        return self.mixture.crps(features, values, channel, error)
+    def crps(
+        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+    ) -> Tensor:
+        return self.mixture.crps(features, values, channel, error, shares)
 
-    def latent(self, features: Tensor, values: Tensor, channel: Tensor, error: Tensor | None = None) -> Tensor:
-        y = self.mixture.latent(features, values, channel, error)
+    def latent(
+        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+    ) -> Tensor:
+        y = self.mixture.latent(features, values, channel, error, shares)
         return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi)
 
     def value(self, features: Tensor, latents: Tensor) -> Tensor:

@@ -170,4 +170,4 @@ class QuestionTask(Task):
 
 
 def _where(lesson: Lesson, rows: Tensor) -> Lesson:  # (B,) bool
-    return Lesson(lesson.questions.where(rows), lesson.values[rows], lesson.errors[rows])
+    return Lesson(lesson.questions.where(rows), lesson.values[rows], lesson.errors[rows], lesson.aside[rows])

@@ -25,6 +25,7 @@ from ..pairs.records import kept_readings, record_of, record_recipe, set_aside, 
 from ..pairs.scaling import Scaling
 from ..questions.drawing import Plan
 from ..questions.record import Record
+from ..readings.doctor.findings import may_be_negative
 from .lessons import QuestionTask
 from .loop import TrainResult, train_task
 
@@ -33,6 +34,7 @@ LEADS = tuple(range(1, 7))  # of forecasts, unless others are asked for
 PACE = ("train.batch=256", "train.lr=2e-3", "train.optimiser='muon'")
 COMPARED = 2000  # held-out questions by which transforms are compared,
 BRIEF = 0.25  # after such a share of the prior's fit each: which is best shows long before it has settled
+MARGIN = 0.01  # of the CRPS, by which a transform must be better than none: it forbids what lies below zero
 LEVELS = np.arange(1, 20) / 20
 
 
@@ -94,22 +96,34 @@ def set_model(record: Record, options: Mapping[str, Any], seed: int = 0) -> Soli
 def best_transforms(
     record: Record, task_of: Callable[[tuple[str, ...]], QuestionTask], size: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], list[str]]:  # of each variable, and why, in words
-    """The transforms under which kriging predicts held-out readings of each variable best, in physical units."""
+    """The transforms under which kriging predicts held-out readings of each variable best, in physical units.
+
+    Readings as they are, unless another is better by MARGIN; and always of a kind that may be negative at other times:
+    a summer in degrees Celsius has roots, the winter that the run is used in has none.
+    """
     channel = record.cells // record.grid.cells
     lowest = [float(record.values[channel == c].min(initial=np.inf)) for c in range(len(record.variables))]
-    allowed = [["none"] + (["sqrt"] if low >= 0 else []) + (["log"] if low > 0 else []) for low in lowest]
+    units = record.units or ("",) * len(record.variables)
+    free = [may_be_negative(*about) for about in zip(record.variables, units, strict=True)]
+    allowed = [
+        ["none"] + (["sqrt"] if low >= 0 and not below else []) + (["log"] if low > 0 and not below else [])
+        for low, below in zip(lowest, free, strict=True)
+    ]
     names = [name for name in ("none", "sqrt", "log") if any(name in each for each in allowed)]
     if len(names) == 1:
-        return ("none",) * len(allowed), ["readings are modelled as they are: not all are positive"]
+        return ("none",) * len(allowed), ["readings are modelled as they are: not all are positive, or need to be"]
     tried = {name: tuple(name if name in each else "none" for each in allowed) for name in names}
     crps = {name: _prior_crps(record, task_of(transforms), size) for name, transforms in tried.items()}
     best, why = [], []
     for c, variable in enumerate(record.variables):
         mine = {name: float(crps[name][c]) for name in allowed[c]}
-        best.append(min(mine, key=lambda name: mine[name]))
+        first = min(mine, key=lambda name: mine[name])
+        best.append(first if mine[first] < (1 - MARGIN) * mine["none"] else "none")
         scores = ", ".join(f"{name} {value:.3f}" for name, value in mine.items())
         of = f" of {variable}" if len(allowed) > 1 else ""
-        why.append(f"transform{of} {best[-1]}: kriging predicts held-out readings best under it (CRPS {scores})")
+        predicts = "kriging predicts held-out readings"
+        under = "best under it" if best[-1] != "none" else f"under no other better by {100 * MARGIN:.0f} %"
+        why.append(f"transform{of} {best[-1]}: {predicts} {under} (CRPS {scores})")
     return tuple(best), why
 
 

@@ -3,8 +3,8 @@
     gaps      judged: 20,434 readings of months 3, 6, 9 and 12 that are in `ground` and not in `missing`; given: the
               readings of `missing` of the same month, before and after
     unread    (asked for: `--unread`) six folds of six stations: a fold's stations are never read, neither in training
-              nor when their judged months are asked for; all other readings are given. Laws and kriging are as wide as
-              the given readings of the judged month ask (`prediction/at_hand.py`)
+              nor when their judged months are asked for; all other readings are given. Quantiles are those of the
+              laws, of the model as of kriging, and not of members
 
     CRPS = sum_p 2 sum |(q_p - y)(1[y <= q_p] - p)| / (19 sum |y|),   p = 0.05, 0.10 ... 0.95, q_p of the members
 
@@ -15,7 +15,7 @@ model stands its own prior, kriging in space and time with the same readings, it
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ from ...models.solid_set import SolidSet
 from ...models.stretch import KINDS
 from ...pairs.records import set_aside
 from ...prediction.answer import Scene, answer
-from ...prediction.at_hand import recalibrated
+from ...questions.asking import Questions
 from ...questions.drawing import Plan
 from ...questions.record import Record
 from ...training.lessons import QuestionTask
@@ -80,7 +80,7 @@ class Aqi36Cell(Cell):
         run, plan = place.work / "runs" / self.run, PLANS.get(self.part, UNREAD)
         model, task, seconds = trained_on_questions(record, plan, run, self.minutes, self.seed, progress)
         with one_thread():
-            found = judged(data, model, task, asked, self.members, self.seed, at_hand=self.part != "gaps")
+            found = judged(data, model, task, asked, self.members if self.part == "gaps" else 0, self.seed)
         return found | {"training_seconds": seconds}
 
 
@@ -89,34 +89,30 @@ def judged(
     model: SolidSet,
     task: QuestionTask,
     asked: np.ndarray,  # (T, 36) bool
-    members: int,
+    members: int,  # whose quantiles are scored; 0: those of the laws
     seed: int,
-    at_hand: bool = False,  # are laws as wide as the given readings of each judged month ask?
 ) -> Result:
-    """Members of every judged reading, and the prior's law of it."""
+    """Scores of the model and of its prior at all judged readings."""
     record, scaling, grid = task.record, task.scaling, data.grid
     frame, station = np.nonzero(asked)
     truth = data.ground[frame, station]
+    cell = data.cells[station]
     begin = time.process_time()
-    drawn, kriging = np.empty((members, len(frame))), np.empty((len(LEVELS), len(frame)))
-    number_ = 0
-    for month in np.unique(data.month[frame]):
-        of_month = np.flatnonzero(data.month[frame] == month)
-        hours = np.flatnonzero(data.month == month)
-        given = record.window(hours[0], hours[-1] + 1)
-        fitted = recalibrated(model, given, task.plan) if at_hand else model
-        for day in np.unique(frame[of_month] // HOURS):
-            mine = of_month[frame[of_month] // HOURS == day]
-            asks = Scene.filling(frame[mine], data.cells[station[mine]], PLAN.before, PLAN.after)
-            drawn[:, mine] = answer(fitted, record, asks, members, seed, number_, as_read=True)
-            number_ += 1
-        kriging[:, of_month] = kriged(fitted, record, frame[of_month], data.cells[station[of_month]])
+    if members:
+        drawn = np.empty((members, len(frame)))
+        day = data.month[frame] * 10_000 + frame // HOURS
+        for number_, scene in enumerate(np.unique(day)):
+            mine = np.flatnonzero(day == scene)
+            asks = Scene.filling(frame[mine], cell[mine], PLAN.before, PLAN.after)
+            drawn[:, mine] = answer(model, record, asks, members, seed, number_, as_read=True)
+        own = np.quantile(physical(scaling, drawn), LEVELS, axis=0)
+    else:
+        own = physical(scaling, quantiles(model.quantiles, record, frame, cell))
     seconds = time.process_time() - begin
-    own = physical(scaling, drawn)
-    prior = physical(scaling, kriging)
+    prior = physical(scaling, quantiles(model.prior_quantiles, record, frame, cell))
     length = gap_lengths(np.isfinite(data.missing), frame, station)
     return {
-        "solid": scores(np.quantile(own, LEVELS, axis=0), truth, length),
+        "solid": scores(own, truth, length),
         "kriging": scores(prior, truth, length),
         "readings": len(truth),
         "sampling_seconds": seconds,
@@ -127,9 +123,11 @@ def judged(
     }
 
 
-def kriged(model: SolidSet, record: Record, frame: np.ndarray, cell: np.ndarray) -> np.ndarray:  # (19, n)
-    """The prior's own quantiles, standardised; calibrated like the model's."""
-    parts = [model.prior_quantiles(some, latents(LEVELS)) for some in questions_about(record, frame, cell, PLAN, 512)]
+def quantiles(
+    of: Callable[[Questions, torch.Tensor], torch.Tensor], record: Record, frame: np.ndarray, cell: np.ndarray
+) -> np.ndarray:  # (19, n)
+    """Of laws that answer questions at normal latents; standardised."""
+    parts = [of(some, latents(LEVELS)) for some in questions_about(record, frame, cell, PLAN, 512)]
     return torch.cat(parts, 1).double().numpy()
 
 
@@ -141,11 +139,11 @@ def gap_lengths(given: np.ndarray, frame: np.ndarray, station: np.ndarray) -> np
     return (after - before - 1)[frame, station]
 
 
-def scores(quantiles: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict[str, Any]:  # (19, n), (n,), (n,)
+def scores(values: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict[str, Any]:  # (19, n), (n,), (n,)
     """The protocol's scores, of all and by length of gap."""
 
     def of(rows: np.ndarray) -> dict[str, float]:
-        q, y = quantiles[:, rows], truth[rows]
+        q, y = values[:, rows], truth[rows]
         return {
             "crps": published_crps(q, y),
             "mae": float(np.abs(q[9] - y).mean()),
@@ -158,9 +156,9 @@ def scores(quantiles: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict
     return of(every) | {"by_gap": {name: of(rows) for name, rows in bins.items() if rows.any()}}
 
 
-def published_crps(quantiles: np.ndarray, truth: np.ndarray) -> float:  # (19, n), (n,)
+def published_crps(values: np.ndarray, truth: np.ndarray) -> float:  # (19, n), (n,)
     """The normalised quantile loss of the head of this file."""
-    loss = 2 * np.abs((quantiles - truth) * ((truth <= quantiles) - LEVELS[:, None]))
+    loss = 2 * np.abs((values - truth) * ((truth <= values) - LEVELS[:, None]))
     return float(loss.sum() / (len(LEVELS) * np.abs(truth).sum()))
 
 

@@ -134,6 +134,15 @@ def plain_units(units: str) -> str:
     return UNITS.get(units.strip().lower(), "")
 
 
+def may_be_negative(name: str, units: str) -> bool:
+    """Of a kind that is known to go below zero, whatever these readings show.
+
+    >>> [may_be_negative(*about) for about in (("air_temp", "degC"), ("air_temp", "K"), ("pm", ""), ("level", "m"))]
+    [True, False, False, False]
+    """
+    return kind_of(name, units) != "" and limits_of(name, units)[0] < 0
+
+
 def limits_of(name: str, units: str) -> tuple[float, float]:
     """What the quantity cannot lie outside of."""
     kind = kind_of(name, units)
