@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from solidfield.experiments.bench.aqi36 import LEVELS, gap_lengths, published_crps
+from solidfield.experiments.bench.aqi36 import LEVELS, gap_lengths, published_crps, scores
+from solidfield.experiments.bench.laws import held, levels
 from solidfield.experiments.datasets.aqi36 import read_aqi36
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -70,3 +71,15 @@ def test_as_many_readings_are_judged_as_the_papers_judge():
     assert by_month == [3_835, 3_414, 9_752, 3_433]
     empty = ~np.isfinite(data.missing).any(1)
     assert int(data.asked[empty].sum()) == 4_961
+
+
+def test_intervals_of_members_and_of_laws_hold_their_share():
+    """A hundred draws of the law that truth is drawn from, and the law's own quantiles: 90 % intervals hold 90 %."""
+    rng = np.random.default_rng(0)
+    truth, length = rng.exponential(size=20_000), np.ones(20_000, int)
+    members = rng.exponential(size=(100, 20_000))
+    drawn = scores(np.quantile(members, LEVELS, axis=0), truth, length, members)
+    exact = scores(np.tile(-np.log1p(-LEVELS)[:, None], 20_000), truth, length)
+    assert [drawn["coverage"], exact["coverage"]] == pytest.approx([0.9, 0.9], abs=0.007)
+    law = np.tile(-np.log1p(-levels())[:, None], 20_000)
+    assert held(law, truth).mean() == pytest.approx(0.9, abs=0.007)

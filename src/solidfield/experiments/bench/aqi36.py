@@ -30,6 +30,7 @@ from ...prediction.answer import Scene, answer
 from ...questions.asking import Questions
 from ...questions.drawing import Plan
 from ...questions.record import Record
+from ...scores.calibration import coverage
 from ...training.lessons import QuestionTask
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import AQI36, CREDIT, read_aqi36
@@ -98,6 +99,7 @@ def judged(
     truth = data.ground[frame, station]
     cell = data.cells[station]
     begin = time.process_time()
+    drawn = None
     if members:
         drawn = np.empty((members, len(frame)))
         day = data.month[frame] * 10_000 + frame // HOURS
@@ -105,14 +107,15 @@ def judged(
             mine = np.flatnonzero(day == scene)
             asks = Scene.filling(frame[mine], cell[mine], PLAN.before, PLAN.after)
             drawn[:, mine] = answer(model, record, asks, members, seed, number_, as_read=True)
-        own = np.quantile(physical(scaling, drawn), LEVELS, axis=0)
+        drawn = physical(scaling, drawn)
+        own = np.quantile(drawn, LEVELS, axis=0)
     else:
         own = physical(scaling, quantiles(model.quantiles, record, frame, cell))
     seconds = time.process_time() - begin
     prior = physical(scaling, quantiles(model.prior_quantiles, record, frame, cell))
     length = gap_lengths(np.isfinite(data.missing), frame, station)
     return {
-        "solid": scores(own, truth, length),
+        "solid": scores(own, truth, length, drawn),
         "kriging": scores(prior, truth, length),
         "readings": len(truth),
         "sampling_seconds": seconds,
@@ -139,15 +142,22 @@ def gap_lengths(given: np.ndarray, frame: np.ndarray, station: np.ndarray) -> np
     return (after - before - 1)[frame, station]
 
 
-def scores(values: np.ndarray, truth: np.ndarray, length: np.ndarray) -> dict[str, Any]:  # (19, n), (n,), (n,)
-    """The protocol's scores, of all and by length of gap."""
+def scores(
+    values: np.ndarray,  # (19, n) quantiles
+    truth: np.ndarray,  # (n,)
+    length: np.ndarray,  # (n,)
+    members: np.ndarray | None = None,  # (K, n) where the quantiles are theirs: fewer are beyond those than they say
+) -> dict[str, Any]:
+    """The protocol's scores and the coverage of 90 % intervals, of all and by length of gap."""
 
     def of(rows: np.ndarray) -> dict[str, float]:
         q, y = values[:, rows], truth[rows]
         return {
             "crps": published_crps(q, y),
             "mae": float(np.abs(q[9] - y).mean()),
-            "coverage": float(((y >= q[0]) & (y <= q[18])).mean()),
+            "coverage": float(
+                ((y >= q[0]) & (y <= q[18])).mean() if members is None else coverage(members[:, rows], y, 0.9)
+            ),
             "readings": int(rows.sum()),
         }
 

@@ -26,7 +26,7 @@ from ..cell import Cell, Experiment, Place, Result
 from ..datasets.germany import CREDIT, read_germany
 from ..text import Table, number
 from ..trainer import one_thread, trained_on_questions
-from .laws import laws_at
+from .laws import held, laws_at
 
 FOLDS = 10
 PLAN = Plan(before=4, after=4, unread=0.9, outage=0.0, longest=8, sparse_unread=0.3)  # asked for: unread places
@@ -71,13 +71,12 @@ def fold_of(stations: int) -> np.ndarray:  # (stations,)
 def sums(members: np.ndarray, truth: np.ndarray) -> dict[str, float]:  # (K, n), (n,)
     """What can be added over folds."""
     error = members.mean(0) - truth
-    low, high = np.quantile(members, (0.05, 0.95), axis=0)
     return {
         "readings": len(truth),
         "square": float((error**2).sum()),
         "absolute": float(np.abs(error).sum()),
         "crps": float(crps_map(members, truth).sum()),
-        "inside": float(((truth >= low) & (truth <= high)).sum()),
+        "inside": float(held(members, truth).sum()),
     }
 
 

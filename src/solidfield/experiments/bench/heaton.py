@@ -20,6 +20,7 @@ import xarray as xr
 from ...engine import Progress
 from ...errors import SolidError
 from ...prediction.image import fill_image, scores
+from ...scores.calibration import coverage
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.kolkata import find
 from ..text import Table
@@ -91,9 +92,7 @@ def block_coverage(members: np.ndarray, truth: np.ndarray, judged: np.ndarray) -
     whole = blocks(judged.astype(float)) == 1
     if not whole.any():
         return float("nan")
-    low, high = np.quantile(blocks(members)[:, whole], (0.025, 0.975), axis=0)
-    mean = blocks(np.where(judged, truth, 0.0))[whole]
-    return float(np.mean((mean >= low) & (mean <= high)))
+    return float(coverage(blocks(members)[:, whole], blocks(np.where(judged, truth, 0.0))[whole], 0.95))
 
 
 def heaton_cells(seeds: Seeds = 1, members: Members = 400) -> list[Cell]:

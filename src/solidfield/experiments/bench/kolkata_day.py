@@ -39,7 +39,7 @@ from ..datasets.airdelhi import FOLDS, fold_rows
 from ..datasets.kolkata import CREDIT, read_kolkata
 from ..text import Table, number
 from ..trainer import one_thread, trained_on_questions
-from .laws import LEVELS, laws_at
+from .laws import LEVELS, held, laws_at
 
 FIRST = pd.Timestamp("2023-12-01")
 DAYS = (*range(4, 38), *range(42, 63))  # counted from FIRST, the first of them 1
@@ -162,13 +162,12 @@ def _forest(rows: Rows, given: np.ndarray, asked: np.ndarray, draws: np.random.G
 def scores(members: np.ndarray, truth: np.ndarray, group: np.ndarray) -> dict[str, Any]:  # (K, n), (n,), (n,)
     """The protocol's RMSE, and what a law is worth over all rows."""
     error = members.mean(0) - truth
-    low, high = np.quantile(members, (0.05, 0.95), axis=0)
     return {
         "rmse": mean_rmse(error, group),
         "rmse_of_all": float(np.sqrt((error**2).mean())),
         "mae": float(np.abs(error).mean()),
         "crps": float(crps_map(members, truth).mean()),
-        "coverage": float(((truth >= low) & (truth <= high)).mean()),
+        "coverage": float(held(members, truth).mean()),
         "rows": len(truth),
     }
 

@@ -62,5 +62,11 @@ def latents(levels: Iterable[float]) -> Tensor:  # (levels, 1)
     return torch.tensor([NormalDist().inv_cdf(level) for level in levels])[:, None]
 
 
+def held(law: np.ndarray, truth: np.ndarray, level: float = 0.9) -> np.ndarray:  # (levels, n), (n,) -> (n,) bool
+    """Does the central interval of quantiles at `levels()` hold what was read?"""
+    low, high = np.quantile(law, ((1 - level) / 2, (1 + level) / 2), axis=0, method="hazen")  # exact at (k + 1/2) / K
+    return (truth >= low) & (truth <= high)
+
+
 def physical(scaling: Scaling, values: np.ndarray) -> np.ndarray:
     return scaling.restore(torch.from_numpy(values)[..., None, None, None])[..., 0, 0, 0].numpy()

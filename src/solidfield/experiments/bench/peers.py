@@ -34,7 +34,7 @@ from ..cell import Cell, Experiment, Place, Result
 from ..text import Table
 from ..trainer import alone, one_thread, trained_on_questions
 from .contests import CONTESTS, Contest
-from .laws import laws_at, levels
+from .laws import held, laws_at, levels
 
 ROOT = Path(__file__).parents[4]  # of the repository
 PEERS = ("deepsensor", "bayesnf", "gpboost")
@@ -124,8 +124,7 @@ def judged(contest: Contest, law: np.ndarray) -> Result:  # (levels, n)
     """The scores of each kind of question, and sums by group for paired error bars."""
     found: Result = {}
     crps, error = crps_map(law, contest.truth), law.mean(0) - contest.truth
-    low, high = np.quantile(law, (0.05, 0.95), axis=0)
-    inside, middle = (contest.truth >= low) & (contest.truth <= high), np.median(law, axis=0)
+    inside, middle = held(law, contest.truth), np.median(law, axis=0)
     _, group = np.unique(contest.group, return_inverse=True)
     for kind in dict.fromkeys(contest.kind.tolist()):
         mine = contest.kind == kind
