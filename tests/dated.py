@@ -15,8 +15,9 @@ from solidfield.grid import Grid
 from solidfield.keys import numpy_generator
 from solidfield.models import build
 from solidfield.pairs.covariates import Covariates
-from solidfield.pairs.frames import Frames, frame_pairs
+from solidfield.pairs.frames import Frames
 from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.pairing import frame_pairs
 from solidfield.pairs.store import PairStore
 from solidfield.training.loop import train
 from solidfield.training.record import RunRecord

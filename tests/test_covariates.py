@@ -10,8 +10,8 @@ import xarray as xr
 from scattered import HOUR, START, some_frames
 from solidfield.errors import SolidError
 from solidfield.pairs.covariates import Covariates, Past, Recipe
-from solidfield.pairs.frames import frame_pairs
 from solidfield.pairs.holdout import RANK, Holdout
+from solidfield.pairs.pairing import frame_pairs
 
 SHORT = Holdout(hours=3.0, validation_days=5, validation_offset=1, sensors=0.1)
 

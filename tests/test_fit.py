@@ -17,7 +17,8 @@ from solidfield.errors import SolidError
 from solidfield.fit import fit, with_reading_error
 from solidfield.grid import Grid
 from solidfield.pairs.choices import choose_holdout, choose_model, choose_transform
-from solidfield.pairs.frames import Frames, as_frames, frame_pairs
+from solidfield.pairs.frames import Frames, as_frames
+from solidfield.pairs.pairing import frame_pairs
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import open_pairs
 from solidfield.prediction.maps import open_maps

@@ -7,8 +7,9 @@ import xarray as xr
 from scattered import HOUR, START, some_frames
 from solidfield.errors import SolidError
 from solidfield.pairs.covariates import Covariates
-from solidfield.pairs.frames import as_frames, frame_pairs
+from solidfield.pairs.frames import as_frames
 from solidfield.pairs.holdout import RANK, Holdout
+from solidfield.pairs.pairing import frame_pairs
 from solidfield.pairs.store import SPLITS, open_pairs
 
 SHORT = Holdout(hours=3.0, validation_days=5, validation_offset=1)  # 20 "days" in 60 hours

@@ -14,6 +14,7 @@ from solidfield.questions.record import Record
 from solidfield.readings.axes import grid_of
 from solidfield.readings.intake import grid
 from solidfield.readings.table import open_table
+from solidfield.theory.covariance_table import across
 from solidfield.theory.distance import grid_distance
 from solidfield.theory.spacetime import SpaceTime, krige
 
@@ -114,7 +115,7 @@ def test_the_covariance_is_of_great_circles_and_positive_definite():
     model = SpaceTime(NORTH, (556.0, 1668.0), globe=True).requires_grad_(False)
     row, column = some_cells(80)
     places = torch.from_numpy(np.stack([0 * row, row, column, 0 * row], 1))
-    found = model.across(places[:, None], places[None])
+    found = across(model, places[:, None], places[None])
     arc = great_circle(NORTH.y[row][:, None], NORTH.x[column][:, None], NORTH.y[row], NORTH.x[column])
     chord = torch.from_numpy(2 * RADIUS * np.sin(arc / (2 * RADIUS))).float()[..., None]
     length = model.reach.exp()
@@ -147,7 +148,7 @@ def test_kriging_on_the_globe_is_the_dense_conditional_law_and_the_same_around_t
     read = np.argwhere(np.isfinite(values[0, 0]))
     read = read[(read != [4, 11]).any(1)]
     places = torch.from_numpy(np.concatenate([[[0, 4, 11, 0]], np.insert(np.insert(read, 0, 0, 1), 3, 0, 1)]))
-    dense = model.across(places[:, None], places[None]).double().numpy()
+    dense = across(model, places[:, None], places[None]).double().numpy()
     k = dense[1:, 1:] + float(model.nugget) * np.eye(len(read))
     mean = dense[0, 1:] @ np.linalg.solve(k, values[0, 0][tuple(read.T)])
     assert float(laws[0].mean[0]) == pytest.approx(mean, abs=1e-4)

@@ -14,13 +14,15 @@ from solidfield.errors import SolidError
 from solidfield.experiments.bench.heaton import HeatonCell, block_coverage
 from solidfield.experiments.cell import Place
 from solidfield.prediction import image as images
-from solidfield.prediction.image import Covariance, Image, fill_image, krige, learn, near_cells, predict, scores
+from solidfield.prediction.image import Image, ImageCovariance, fill_image, krige, learn, near_cells, predict, scores
 from solidfield.prediction.maps import open_maps
 
 SHAPE = (48, 60)
 
 
-LAW = Covariance(60.0, *(torch.tensor(x).double() for x in ([8.0, 2.0], [1.0, 0.5, 0.01], [[0.3, 0.2], [0.0, 0.0]])))
+LAW = ImageCovariance(
+    60.0, *(torch.tensor(x).double() for x in ([8.0, 2.0], [1.0, 0.5, 0.01], [[0.3, 0.2], [0.0, 0.0]]))
+)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +181,7 @@ def test_a_bend_stretches_one_direction_as_the_exponential_of_its_matrix_does():
     b, c = 0.3, -0.7
     bent = way @ torch.linalg.matrix_exp(torch.tensor([[b, c], [c, -b]]).double())
     one, flat = (
-        Covariance(1e6, torch.tensor([2.0, 0.7]), torch.tensor([1.0, 0.5, 0.0]), torch.tensor([pair, pair]))
+        ImageCovariance(1e6, torch.tensor([2.0, 0.7]), torch.tensor([1.0, 0.5, 0.0]), torch.tensor([pair, pair]))
         for pair in ((b, c), (0.0, 0.0))
     )
     torch.testing.assert_close(one(way), flat(bent), rtol=1e-5, atol=1e-6)

@@ -13,12 +13,14 @@ from scipy.stats import norm
 from shared import solid
 from solidfield.errors import SolidError
 from solidfield.prediction import image as images
-from solidfield.prediction.image import Covariance, fill_image, learn
-from solidfield.prediction.image_laws import Laws, log_slope
+from solidfield.prediction.image import ImageCovariance, fill_image, learn
+from solidfield.prediction.image_laws import ImageLaws, log_slope
 from solidfield.prediction.maps import open_maps
 
 SHAPE = (72, 90)  # cells
-LAW = Covariance(90.0, *(torch.tensor(x).double() for x in ([8.0, 2.0], [1.0, 0.5, 0.01], [[0.3, 0.2], [0.0, 0.0]])))
+LAW = ImageCovariance(
+    90.0, *(torch.tensor(x).double() for x in ([8.0, 2.0], [1.0, 0.5, 0.01], [[0.3, 0.2], [0.0, 0.0]]))
+)
 KRIGED = images.Image(np.ones(SHAPE), LAW, None, np.zeros(3), 0.01 * np.eye(3))
 
 
@@ -81,16 +83,16 @@ def test_wild_errors_do_not_drive_a_mean_away():
 def test_mean_and_spread_are_those_of_the_law():
     """Of a lognormal law and a squared normal one, in closed form; quantiles are those of the normal, transformed."""
     c, s = np.array([0.0, 1.0, -2.0]), np.array([0.1, 0.5, 0.9])
-    log = Laws(c, s, norm.ppf, "log")
+    log = ImageLaws(c, s, norm.ppf, "log")
     np.testing.assert_allclose(log.mean, np.exp(c + s**2 / 2), rtol=1e-4)
     np.testing.assert_allclose(log.spread, np.exp(c + s**2 / 2) * np.sqrt(np.expm1(s**2)), rtol=2e-3)
     np.testing.assert_allclose(log.quantile(0.9), np.exp(c + 1.2815516 * s), rtol=1e-6)
     np.testing.assert_allclose(log.mean + log.around(0.9), log.quantile(0.9))
-    root = Laws(c + 9, s, norm.ppf, "sqrt")
+    root = ImageLaws(c + 9, s, norm.ppf, "sqrt")
     np.testing.assert_allclose(root.mean, (c + 9) ** 2 + s**2, rtol=1e-5)
     np.testing.assert_allclose(root.spread, np.sqrt(4 * (c + 9) ** 2 * s**2 + 2 * s**4), rtol=1e-3)
-    assert Laws(np.zeros(1), np.ones(1), norm.ppf, "sqrt").quantile(0.1) == 0  # no root is negative
-    plain = Laws(c, s, norm.ppf)
+    assert ImageLaws(np.zeros(1), np.ones(1), norm.ppf, "sqrt").quantile(0.1) == 0  # no root is negative
+    plain = ImageLaws(c, s, norm.ppf)
     assert np.array_equal(plain.mean, c)
     np.testing.assert_allclose(plain.spread, s, rtol=1e-4)
 

@@ -16,7 +16,7 @@ from solidfield.keys import torch_generator
 from solidfield.models.kriging import Kriging
 from solidfield.noise import MemberNoise
 from solidfield.theory import likelihood
-from solidfield.theory.covariance import Covariance, from_spectra, moments, offsets, torus
+from solidfield.theory.covariance import TorusCovariance, from_spectra, moments, offsets, torus
 from solidfield.theory.likelihood import refine
 
 SIDE = 16
@@ -26,7 +26,7 @@ BOX = Grid.box(SIDE, SIDE, 1.0)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def advected(lead: float = 1.0) -> Covariance:
+def advected(lead: float = 1.0) -> TorusCovariance:
     """An anisotropic spectrum; one step moves the field by (1, 2) cells and damps its small scales."""
     k = torch.fft.fftfreq(SIDE, 1 / SIDE).double()
     ky, kx = torch.meshgrid(k, k, indexing="ij")
@@ -37,7 +37,7 @@ def advected(lead: float = 1.0) -> Covariance:
     return from_spectra(spectrum, {lead: spectrum * phase * torch.exp(-0.02 * (ky**2 + kx**2))})
 
 
-def world(count: int, covariance: Covariance, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def world(count: int, covariance: TorusCovariance, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """Pairs of frames, each (N, H, W) float64, drawn by Cholesky from the dense joint law."""
     joint = dense(covariance, 1.0)  # (2 P, 2 P)
     root = torch.linalg.cholesky(joint + 1e-9 * torch.eye(len(joint), dtype=joint.dtype))
@@ -46,14 +46,14 @@ def world(count: int, covariance: Covariance, seed: int = 0) -> tuple[torch.Tens
     return first, second
 
 
-def dense(covariance: Covariance, lead: float) -> torch.Tensor:  # (2 P, 2 P): source cells, then target cells
+def dense(covariance: TorusCovariance, lead: float) -> torch.Tensor:  # (2 P, 2 P): source cells, then target cells
     cells = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
     index = offsets(cells, cells, (SIDE, SIDE))
     c, x = covariance.kernel.flatten()[index], covariance.at(lead).flatten()[index]
     return torch.cat([torch.cat([c, x], 1), torch.cat([x.T, c], 1)])
 
 
-def posterior(covariance: Covariance, lead: float, values: torch.Tensor, mask: torch.Tensor):  # (P,), (P, P)
+def posterior(covariance: TorusCovariance, lead: float, values: torch.Tensor, mask: torch.Tensor):  # (P,), (P, P)
     """The textbook conditional of a joint normal law."""
     joint, seen = dense(covariance, lead), mask.flatten().nonzero()[:, 0]
     size = SIDE * SIDE
@@ -68,7 +68,7 @@ def sparse(first, second, share=0.12, lead=1.0, seed=0) -> Pair:
     return Pair(source, Target.of(second.float()[:, None], score > 1 - share))
 
 
-def set_up(covariance: Covariance, grid: Grid = BOX, **options) -> Kriging:
+def set_up(covariance: TorusCovariance, grid: Grid = BOX, **options) -> Kriging:
     model = Kriging(Spec(grid), **options)
     model.kernel, model.cross, model.leads = covariance.kernel[None], covariance.cross[None], covariance.leads
     return model
@@ -131,7 +131,7 @@ def test_off_the_torus_it_is_scikit_learns_gaussian_process():
     height, width = torus(grid)
     y, x = (torch.minimum(torch.arange(n), n - torch.arange(n)).double() for n in (height, width))
     kernel = torch.exp(-0.5 * (y[:, None] ** 2 + x[None, :] ** 2) / 9)
-    model = set_up(Covariance(kernel, torch.zeros(0, height, width).double(), torch.zeros(0)), grid, obs_std=0.1)
+    model = set_up(TorusCovariance(kernel, torch.zeros(0, height, width).double(), torch.zeros(0)), grid, obs_std=0.1)
     generator = torch_generator("sklearn")
     mask = torch.zeros(420, dtype=torch.bool)
     mask[torch.randperm(420, generator=generator)[:60]] = True

@@ -19,7 +19,8 @@ from solidfield.prediction import answer, sets, stream, stream_sets
 from solidfield.prediction.answer import Scene
 from solidfield.questions.asking import Hiding, ask, ask_together
 from solidfield.questions.record import Record
-from solidfield.theory import near_table, spacetime, trajectories
+from solidfield.theory import spacetime, trajectories
+from solidfield.theory.covariance_table import CovarianceTable, across
 from solidfield.theory.spacetime import SpaceTime
 from solidfield.theory.trajectories import joint_latents
 from solidfield.training import lessons
@@ -162,7 +163,7 @@ def test_places_of_a_tile_are_told_what_each_would_be_told_alone(monkeypatch):
     assert together.known.sum(1).max() < 6 * len(record.places)  # and not of all places
     some = torch.tensor([0, 2, 5])
     assert torch.equal(together.where(some).asked_cell, together.asked_cell[some])
-    table = near_table.NearTable(model, Grid((30, 30)), 6)
+    table = CovarianceTable(model, Grid((30, 30)), 6, most=spacetime.NEAR)
     by_table, known, own = (
         nearest_readings(look, asked, (30, 30), 8)
         for look, asked in ((table, together), (model, together), (model, alone))
@@ -175,14 +176,14 @@ def test_places_of_a_tile_are_told_what_each_would_be_told_alone(monkeypatch):
 
 @pytest.mark.parametrize("channels", [1, 2])
 def test_a_table_of_neighbours_is_the_covariance_near_and_far(monkeypatch, channels):
-    monkeypatch.setattr(near_table, "ENTRIES", 9 * 11 * 11 * channels**2)
+    monkeypatch.setattr(spacetime, "NEAR", 9 * 11 * 11 * channels**2)
     monkeypatch.setattr(spacetime, "TABLE", 100)
     torch.manual_seed(0)
     model = SpaceTime(Grid((40, 50)), (1.0, 1.0), channels=channels).requires_grad_(False)
     with torch.no_grad():
         model.drift += 0.2
     look = model.lookup(4)
-    assert isinstance(look, near_table.NearTable)
+    assert isinstance(look, CovarianceTable)
     assert look.reach.tolist() == [4, 5, 5]
     offset = torch.stack([torch.randint(-n, n + 1, (30, 8)) for n in (4, 12, 12)], -1)
     link = None if channels == 1 else torch.randint(0, 4, (30, 8))
@@ -210,9 +211,9 @@ def test_latents_in_bands_have_the_correlations_of_the_dense_law(monkeypatch, pe
     monkeypatch.setattr(trajectories, "MARGIN", 4)
     members = 4000
     z = joint_latents(model, asked, known, errors, MemberNoise(0, [0], range(members)), model.lookup(4)).numpy()
-    k = model.across(known[:, None], known[None]).double() + torch.diag(errors.double() + model.nugget[0])
-    cross = model.across(asked[:, None], known[None]).double()
-    left = model.across(asked[:, None], asked[None]).double() - cross @ torch.linalg.solve(k, cross.T)
+    k = across(model, known[:, None], known[None]).double() + torch.diag(errors.double() + model.nugget[0])
+    cross = across(model, asked[:, None], known[None]).double()
+    left = across(model, asked[:, None], asked[None]).double() - cross @ torch.linalg.solve(k, cross.T)
     scale = left.diagonal().sqrt()
     np.testing.assert_allclose(z.T @ z / members, left / scale / scale[:, None], atol=0.15)
 

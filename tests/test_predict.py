@@ -1,5 +1,6 @@
 """From frames to maps: the covariates of every step, assimilation, no leak from the future, a run that comes back."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,16 +10,19 @@ import torch
 
 from scattered import HOUR, some_frames
 from solidfield.errors import SolidError
+from solidfield.fit import fit
 from solidfield.forecast import Forecaster
 from solidfield.models import build
 from solidfield.pairs.covariates import Covariates, Recipe
-from solidfield.pairs.frames import as_frames, frame_pairs
+from solidfield.pairs.frames import as_frames
 from solidfield.pairs.holdout import Holdout
+from solidfield.pairs.pairing import frame_pairs
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import open_pairs
 from solidfield.prediction.context import example_query, query
 from solidfield.prediction.maps import ahead, open_maps, save_maps
 from solidfield.prediction.predict import predict_examples
+from solidfield.prediction.shares import opened
 from solidfield.run import Run, load
 from solidfield.training.loop import train
 from tiny import tiny_config
@@ -252,3 +256,17 @@ def test_a_trained_run_comes_back_with_its_recipe(run, tmp_path):
     again = build(model, other.spec(), options)
     with pytest.raises(SolidError, match="fingerprint"):
         train(again, other, run, tiny_config(steps=4), options, resume=True)
+
+
+def test_a_worker_opens_a_run_once_and_again_where_another_took_its_place(tmp_path):
+    for name, seed in (("run", 0), ("other", 1)):
+        fit(some_frames(seed=seed), tmp_path / name, model="climatology", preset="smoke")
+    first = opened(tmp_path / "run")
+    assert opened(tmp_path / "run") is first
+    shutil.rmtree(tmp_path / "run")
+    shutil.move(tmp_path / "other", tmp_path / "run")
+    second = opened(tmp_path / "run")
+    assert second.info["data"]["fingerprint"] != first.info["data"]["fingerprint"]
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(SolidError, match="not a run folder"):
+        opened(tmp_path / "run")

@@ -19,7 +19,7 @@ from solidfield.quality.leave_out import Panel, fit_covariance, hidden_laws
 from solidfield.quality.ranking import quality
 from solidfield.quality.suspects import judge, persistence
 from solidfield.readings import save_frames
-from solidfield.theory.covariance import Covariance
+from solidfield.theory.covariance import TorusCovariance
 from solidfield.training.loop import train
 from solidfield.worlds import gaussian_world
 
@@ -80,7 +80,7 @@ def test_with_the_true_covariance_z_is_standard_normal():
     noisy = field + 0.1 * numpy_generator("errors").standard_normal(field.shape)
     value = np.where(np.isfinite(values), noisy, np.nan)[:, site[:, 0], site[:, 1]]
     nothing = torch.zeros(0, SIDE, SIDE, dtype=torch.float64)
-    mean, std = hidden_laws(Covariance(kernel, nothing, torch.zeros(0)), site, value)
+    mean, std = hidden_laws(TorusCovariance(kernel, nothing, torch.zeros(0)), site, value)
     z = ((value - mean) / std)[np.isfinite(value)]
     assert abs(z.mean()) < 5 / np.sqrt(len(z))
     assert z.std() == pytest.approx(1.0, abs=0.06)

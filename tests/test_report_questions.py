@@ -84,6 +84,16 @@ def test_a_forest_draws_training_values_with_an_honest_spread_and_boosting_is_ne
     assert np.abs(members["boosting"].mean(0) - 10 * asked[:, 0]).mean() < 0.5
 
 
+def test_a_feature_that_is_never_known_changes_nothing():
+    """Where no target is ever at a sensor, trees are never told the place's own reading."""
+    rng = np.random.default_rng(0)
+    told, values, frame = rng.random((200, 3), np.float32), rng.random(200), np.arange(200) // 5
+    unknown = np.column_stack([told, np.full(200, np.nan, np.float32)])
+    found = [Trees.fit(x, values, frame, 0).members(x, 5, np.random.default_rng(1)) for x in (told, unknown)]
+    for name in ("forest", "boosting"):
+        np.testing.assert_array_equal(found[0][name], found[1][name])
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> sf.Run:
     folder = tmp_path_factory.mktemp("judged") / "run"

@@ -240,7 +240,6 @@ def test_answers_ignore_the_order_of_sensors_and_the_padding(model: type[Forecas
     spec = contract.make_spec()
     made = contract.build(model, spec).eval()
     source = contract.make_pair(spec).source
-    module = __import__(type(made).__module__, fromlist=["tokens_at"])
     expected = made.forecast(source)
 
     def reversed_and_padded(features: Tensor, mask: Tensor, coordinates: Tensor):
@@ -253,7 +252,7 @@ def test_answers_ignore_the_order_of_sensors_and_the_padding(model: type[Forecas
         parts = (plain.features, plain.positions, plain.keys, plain.index)
         return type(plain)(*map(change, parts), plain.shape)
 
-    monkeypatch.setattr(module, "tokens_at", reversed_and_padded)
+    monkeypatch.setattr("solidfield.models.regression.tokens_at", reversed_and_padded)
     torch.testing.assert_close(made.forecast(source), expected, rtol=1e-4, atol=1e-5)
 
 

@@ -148,7 +148,7 @@ def test_losses_are_their_formulas(model: type[Adversarial]):
     made = contract.build(model, spec, gamma=3.0, beta=2.0).eval()
     pair = contract.make_pair(spec, batch=4)
     source, target = pair.source, pair.target
-    z = torch.randn(4, made.latent, generator=torch_generator(5))
+    z = torch.randn(4, made.style, generator=torch_generator(5))
     fake = made.generator(z, *made.encoder(source.values))
 
     def logits(values: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from solidfield.questions.asking import Hiding, ask
 from solidfield.questions.drawing import Plan, draw
 from solidfield.questions.record import Record
 from solidfield.theory import trajectories
+from solidfield.theory.covariance_table import across
 from solidfield.theory.spacetime import SpaceTime, krige
 from solidfield.theory.trajectories import joint_latents
 
@@ -41,7 +42,7 @@ def simulated(
 ) -> tuple[Record, np.ndarray]:  # and the covariance of one world
     generator = np.random.default_rng(seed)
     every = places()
-    dense = model.across(every[:, None], every[None]).double().numpy()
+    dense = across(model, every[:, None], every[None]).double().numpy()
     root = np.linalg.cholesky(dense + 1e-6 * np.eye(len(dense)))
     nugget = model.nugget[every[:, 3]].numpy()
     field = generator.normal(size=(worlds, len(dense))) @ root.T
@@ -87,9 +88,9 @@ def test_members_hang_together_across_variables(monkeypatch, dense):
     known = torch.tensor([[0, 1, 1, 0], [1, 3, 3, 1], [2, 5, 6, 1], [1, 0, 4, 0]])
     errors = torch.tensor([0.0, 0.1, 0.0, 0.3])
     z = joint_latents(model, asked, known, errors, MemberNoise(0, [0], range(members))).numpy()
-    k = model.across(known[:, None], known[None]).double() + torch.diag(errors + model.nugget[known[:, 3]]).double()
-    cross = model.across(asked[:, None], known[None]).double()
-    left = model.across(asked[:, None], asked[None]).double() - cross @ torch.linalg.solve(k, cross.T)
+    k = across(model, known[:, None], known[None]).double() + torch.diag(errors + model.nugget[known[:, 3]]).double()
+    cross = across(model, asked[:, None], known[None]).double()
+    left = across(model, asked[:, None], asked[None]).double() - cross @ torch.linalg.solve(k, cross.T)
     scale = left.diagonal().sqrt()
     np.testing.assert_allclose(z.T @ z / members, (left / scale / scale[:, None]).numpy(), atol=0.09)
 

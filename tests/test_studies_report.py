@@ -289,7 +289,7 @@ def test_a_gap_is_paired_by_scene(full):
 
 
 def test_the_papers_numbers_are_quoted_in_standard_deviations(full):
-    assert paper.best_rival(1) == ("infty-diff", 0.7276)
+    assert paper.best_rival() == ("infty-diff", 0.7276)
     row = next(line for line in forecasting.table(full).splitlines() if line.startswith("| solid |"))
     assert row.split(" | ")[-2:] == [f"{0.0968 / paper.STD:.3f}", "1.00 |"]
 

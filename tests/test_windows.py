@@ -24,9 +24,9 @@ from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.prediction.ensemble import rollout
 from solidfield.run import load
-from solidfield.theory.covariance import Covariance
+from solidfield.theory.covariance import TorusCovariance
 from solidfield.theory.spacetime import SpaceTime
-from solidfield.theory.trajectory_copula import Latents, TrajectoryCopula
+from solidfield.theory.trajectory_copula import TrajectoryCopula, TrajectoryLatents
 from solidfield.training.augment import roll, thin
 from solidfield.training.loop import train
 from solidfield.training.record import RunRecord
@@ -235,7 +235,7 @@ def test_members_of_several_leads_have_the_joint_law_of_the_field_given_the_wind
     draws = copula(source, leads, MemberNoise(0, [0], range(20_000)), furthest=3)[:, 0, :, 0].flatten(1)  # (K, 3 * 24)
     asked = torch.cartesian_prod(leads[0], torch.arange(4), torch.arange(6))
     known = source.frames.mask[0, :, 0].nonzero() * torch.tensor([-1, 1, 1])
-    expected = copula.correlation(Latents(torch.zeros(72), asked, known))
+    expected = copula.correlation(TrajectoryLatents(torch.zeros(72), asked, known))
     found = draws.T.double() @ draws.double() / len(draws)
     assert (found - expected).abs().max() < 0.06
     assert (found.diagonal() - 1).abs().max() < 0.05
@@ -253,9 +253,9 @@ def test_the_copula_of_trajectories_finds_how_long_latents_last():
         truth.covariance.duration.fill_(math.log(4.0))
     places = torch.cartesian_prod(torch.arange(1, 6), torch.arange(6), torch.arange(6))[::3]
     known = torch.tensor([[0, 1, 1], [-1, 4, 2]])
-    root = torch.linalg.cholesky(truth.correlation(Latents(torch.zeros(len(places)), places, known)))
+    root = torch.linalg.cholesky(truth.correlation(TrajectoryLatents(torch.zeros(len(places)), places, known)))
     z = (root @ torch.randn(len(places), 40, dtype=torch.double, generator=torch_generator(1))).float()
-    examples = [Latents(column, places, known) for column in z.T]
+    examples = [TrajectoryLatents(column, places, known) for column in z.T]
     scale = torch.ones(())
 
     @torch.no_grad()
@@ -348,7 +348,7 @@ def test_scenes_of_the_bench_are_those_of_its_store_and_its_posterior_covers_the
 
 def test_kriging_tells_leads_of_both_signs_apart():
     kernel, cross = torch.eye(4).double(), torch.stack([torch.full((4, 4), value).double() for value in (2.0, 3.0)])
-    covariance = Covariance(kernel, cross, torch.tensor([-1.0, 1.0]))
+    covariance = TorusCovariance(kernel, cross, torch.tensor([-1.0, 1.0]))
     assert covariance.at(0) is kernel
     assert covariance.at(-1).max() == 2
     assert covariance.at(1).max() == 3

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the same names as in _HOMES,
     from .models import MODELS as MODELS
     from .models import build as build
     from .pairs.covariates import Covariates as Covariates
-    from .pairs.frames import frame_pairs as frame_pairs
     from .pairs.holdout import Holdout as Holdout
+    from .pairs.pairing import frame_pairs as frame_pairs
     from .pairs.scaling import Scaling as Scaling
     from .pairs.store import PairStore as PairStore
     from .pairs.store import open_pairs as open_pairs
@@ -72,7 +72,7 @@ _HOMES = {  # public names by the module that holds them
     "grid": ["Grid"],
     "models": ["MODELS", "build"],
     "pairs.covariates": ["Covariates"],
-    "pairs.frames": ["frame_pairs"],
+    "pairs.pairing": ["frame_pairs"],
     "pairs.holdout": ["Holdout"],
     "pairs.scaling": ["Scaling"],
     "pairs.store": ["PairStore", "open_pairs"],

@@ -13,9 +13,12 @@ import os
 import shutil
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .errors import SolidError
 
@@ -121,9 +124,30 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     replace(path, sealed(document))
 
 
-def digest(plain: Any) -> str:
+def plain(value: Any, digits: int | None = None) -> Any:
+    """Records, arrays and NumPy scalars as JSON knows them; what is not finite becomes None.
+
+    With `digits`, numbers have so many significant ones.
+
+    >>> plain({"crps": np.float32(0.5), "found": (np.int64(2), np.nan)}), plain(1.23456, 3)
+    ({'crps': 0.5, 'found': [2, None]}, 1.23)
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(item, digits) for name, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict(), digits)
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name), digits) for one in fields(value)}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain(item, digits) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(value if digits is None else f"{value:.{digits}g}") if np.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def digest(document: Any) -> str:
     """The SHA-256 of a plain value's canonical JSON: the hash of a configuration in provenance."""
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def sealed(document: Mapping[str, Any]) -> bytes:

@@ -85,6 +85,14 @@ def spread(
                 yield running.pop(future), _result(future)
 
 
+def spread_all(function: Callable[[I], O], items: Iterable[I], engine: Engine = Engine()) -> Iterator[tuple[I, O]]:
+    """As `spread`, for outcomes of which none is of use without the others: the first error ends it."""
+    for item, outcome in spread(function, items, engine):
+        if isinstance(outcome, Exception):
+            raise outcome
+        yield item, outcome
+
+
 _END: Any = object()
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 
 from .clock import span
@@ -24,13 +23,14 @@ from .disk import refuse_existing
 from .engine import Progress
 from .errors import SolidError
 from .forecast import Forecaster
-from .keys import key
+from .keys import initial_weights
 from .models import build, check_options, model_class
 from .models.solid_set import SolidSet
 from .pairs.choices import choose_model, choose_pairing, decide_holdout
 from .pairs.covariates import Covariates
-from .pairs.frames import as_frames, frame_pairs
+from .pairs.frames import as_frames
 from .pairs.holdout import Holdout
+from .pairs.pairing import frame_pairs
 from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.error_table import Errors, plain_errors
@@ -361,6 +361,5 @@ def with_reading_error(store: PairStore, config: Config) -> Config:
 
 def build_for(store: PairStore, config: Config) -> Forecaster:
     """The model of the configuration, made for these pairs; initial weights are a function of the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(config.train.seed, "weights"))
+    with initial_weights(config.train.seed):
         return build(config.model.name, store.spec(), config.model.options)

@@ -163,6 +163,7 @@ class Fitted(Forecaster):
     """A forecaster fitted in closed form (kriging, climatology): its state is buffers, `fit` replaces the loop."""
 
     family = "classical"
+    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}  # the same at every size
 
     @abstractmethod
     def fit(self, batches: Iterable[Pair]) -> None:

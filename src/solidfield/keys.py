@@ -8,6 +8,8 @@ will do and no dice are needed, `evenly` picks them.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +40,16 @@ def torch_generator(*parts: KeyPart) -> torch.Generator:
     import torch  # not needed to read tables, and slow to load
 
     return torch.Generator().manual_seed(key(*parts))
+
+
+@contextmanager
+def initial_weights(seed: int) -> Iterator[None]:
+    """Layers draw their first weights from torch's global stream; here it is this seed's, and nobody else's moves."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "weights"))
+        yield
 
 
 def evenly(items: np.ndarray, count: int) -> np.ndarray:  # (n, ...) -> (min(n, count), ...)

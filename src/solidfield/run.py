@@ -156,7 +156,7 @@ class Run(RunRecord):
         Returns
         -------
         Findings
-            `results` is plain JSON: scores, provenance, and a verdict in words.
+            `table` holds the scores and their provenance (`table.to_json()` is plain), `verdict` says it in words.
 
         Raises
         ------

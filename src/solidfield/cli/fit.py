@@ -12,9 +12,9 @@ import xarray as xr
 from ..disk import check_ending, open_dataset, refuse_existing
 from ..errors import SolidError
 from ..pairs.frames import as_frames
+from ..prediction.ask import QUANTILES
 from ..prediction.image import fill_image
 from ..prediction.maps import save_maps, to_dataset
-from ..prediction.predict import QUANTILES
 from . import show
 
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of an image without a time

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..disk import replace
+from ..disk import plain, replace
 from ..engine import Progress as Told
 from ..errors import SolidError
 
@@ -111,16 +110,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def as_json(values: dict[str, Any]) -> None:
-    print(json.dumps(_finite(json.loads(json.dumps(values, default=float))), indent=2, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN: a number that is none is null."""
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(json.dumps(plain(json.loads(json.dumps(values, default=float))), indent=2, allow_nan=False))
 
 
 def command() -> str:

@@ -7,7 +7,7 @@
     pages.py      docs/ from stored results alone
     registry.py   the list of experiments
     costs.py      what every model costs
-    bench/        Gaussian world, flow, Kolkata, ERA5, AirDelhi
+    bench/        a file for each verb: worlds with a closed form, turbulence, real data, peers
     studies/      the paper's five studies
     datasets/     public data sets in their layout on disk
 

@@ -19,7 +19,7 @@ from ..fields import Source
 from ..forecast import Fitted
 from ..models import model_class
 from ..pairs.store import PairStore
-from ..prediction.ensemble import draw
+from ..prediction.ensemble import draw_members
 from ..training.record import RunRecord
 from .costs import sampling_cost
 from .trainer import STANDING, trained
@@ -111,9 +111,7 @@ def members_of(
 ) -> np.ndarray:  # (K, N, C, H, W)
     """Of a dear scheme at most DEAR_MEMBERS: the scores are fair, so fewer only widens error bars."""
     members = min(members, DEAR_MEMBERS) if dear else members
-    summary = draw(run.model, run.scaling, source, members, seed=seed)
-    assert summary.members is not None
-    return summary.members[:, :, 0]
+    return draw_members(run.model, run.scaling, source, members, seed=seed)[:, :, 0]
 
 
 def account(run: RunRecord, source: Source) -> dict[str, Any]:  # source in physical units

@@ -19,9 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..disk import Damaged, digest, read_json, replace
+from ..disk import Damaged, digest, plain, read_json, replace
 from .cell import Cell, Result
 
 DIGITS = 5  # significant ones of a stored number: a tenth of a thousandth, far below every error bar
@@ -94,12 +92,4 @@ def read_sheet(sheet: dict[str, Any], results: Path) -> list[Result]:
 
 def rounded(value: Any) -> Any:
     """Plain JSON with numbers of a few digits; what is not finite becomes None."""
-    if isinstance(value, dict):
-        return {str(name): rounded(item) for name, item in value.items()}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [rounded(item) for item in value]
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, float | np.floating):
-        return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value
+    return plain(value, DIGITS)

@@ -19,7 +19,7 @@ from ..disk import read_json, read_tensors
 from ..engine import Progress
 from ..forecast import Forecaster
 from ..grid import lengths
-from ..keys import key
+from ..keys import initial_weights
 from ..models import build
 from ..models.solid_set import SolidSet
 from ..pairs.scaling import Scaling
@@ -29,7 +29,7 @@ from ..questions.record import Record
 from ..training.lessons import QuestionTask
 from ..training.loop import train, train_task
 from ..training.record import RUN, WEIGHTS, RunRecord
-from ..training.sets import best_transforms
+from ..training.sets import best_transforms, set_model
 
 STANDING: dict[str, Any] = {
     "clock": "cpu",
@@ -41,8 +41,7 @@ STANDING: dict[str, Any] = {
 
 def built(model: str, options: Mapping[str, Any], store: PairStore, seed: int) -> Forecaster:
     """A model whose first weights are a function of the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(seed, "weights"))
+    with initial_weights(seed):
         return build(model, store.spec(), dict(options))
 
 
@@ -63,7 +62,7 @@ def trained(
     if ready and part is not None:
         part.load_state_dict(dict(prepared or {}))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
+    with alone(folder.with_name(f"{folder.name}.lock")), one_thread():
         resume = (folder / RUN).is_file()
         told = None if progress is None else lambda what, *done: progress(f"{stage}, {what}", *done)
         train(network, store, folder, config, dict(options), resume=resume, progress=told, ready=ready)
@@ -100,12 +99,9 @@ def trained_on_questions(
         return QuestionTask(scaling.of_readings(record), scaling, plan, config, {})
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
+    with alone(folder.with_name(f"{folder.name}.lock")), one_thread():
         task = task_of(transforms or best_transforms(record, task_of, size)[0])
-        depth = 0 if record.calendar is None else record.calendar.shape[1]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(key(seed, "weights"))
-            model = SolidSet(record.grid, len(record.variables), calendar=depth, **size, **(options or {}))
+        model = set_model(record, size | dict(options or {}), seed)
         found = train_task(model, task, folder, config, resume=(folder / RUN).is_file(), progress=progress)
     model.load_state_dict(read_tensors(folder / WEIGHTS, read_json(folder / RUN)["files"][WEIGHTS]))
     model.look = None
@@ -113,9 +109,9 @@ def trained_on_questions(
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

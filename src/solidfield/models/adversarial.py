@@ -49,17 +49,16 @@ class Adversarial(Forecaster):
         self,
         spec: Spec,
         mask_channel: bool,
-        latent: int,  # size of z
-        condition: int,  # size of c
+        style: int,  # size of z and of c
         encoder: Sequence[int],  # channels of the condition encoder's levels
         judge: int,  # channels of the discriminator
         gamma: float,
         beta: float,
     ):
         super().__init__(spec)
-        self.mask_channel, self.latent, self.gamma, self.beta = mask_channel, latent, gamma, beta
+        self.mask_channel, self.style, self.gamma, self.beta = mask_channel, style, gamma, beta
         shape = spec.grid.shape
-        self.encoder = ConditionEncoder(input_width(spec, mask_channel), encoder, condition, shape)
+        self.encoder = ConditionEncoder(input_width(spec, mask_channel), encoder, style, shape)
         self.discriminator = Discriminator(4 * spec.channels + spec.covariates, judge, shape)
         self.generator: nn.Module  # (z, c, features) -> (B, C, H, W)
 
@@ -105,11 +104,11 @@ class Adversarial(Forecaster):
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
         c, features = self.encoder(input_channels(source, self.spec, self.mask_channel))
-        latents = noise((self.latent,))  # (K, B, Z)
+        latents = noise((self.style,))  # (K, B, Z)
         return torch.stack([self.generator(z, c, features) for z in latents])
 
     def _make(self, source: Source, generator: torch.Generator) -> Tensor:  # (B, C, H, W)
-        z = torch.randn(len(source), self.latent, generator=generator).to(source.values)
+        z = torch.randn(len(source), self.style, generator=generator).to(source.values)
         return self.generator(z, *self.encoder(input_channels(source, self.spec, self.mask_channel)))
 
     def _judged(self, pair: Pair, values: Tensor) -> Tensor:  # (B, 4 C + E, H, W)

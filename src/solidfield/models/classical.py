@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +42,6 @@ class Climatology(Fitted):
 
     name = "climatology"
     reference = "the historical distribution of the readings"
-    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
     mean: Tensor  # (C, H, W)
     quantiles: Tensor  # (C, NODES), at equally spaced probabilities from 0 to 1
 
@@ -83,7 +82,6 @@ class Persistence(Fitted):
     name = "persistence"
     reference = "the last reading, carried forward"
     stochastic = False
-    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
 
     def fit(self, batches: Iterable[Pair]) -> None:
         """Nothing to estimate."""
@@ -105,7 +103,6 @@ class InverseDistance(Fitted):
     name = "idw"
     reference = "Shepard 1968, A two-dimensional interpolation function for irregularly-spaced data"
     stochastic = False
-    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
     POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
     leads: Tensor  # (L,)
     powers: Tensor  # (L, C)
@@ -132,7 +129,6 @@ class RadialBasis(Fitted):
     name = "rbf"
     reference = "Duchon 1977, Splines minimizing rotation-invariant semi-norms; scipy's RBFInterpolator"
     stochastic = False
-    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
     SMOOTHINGS = (0.0, 0.3, 3.0, 30.0, 300.0)  # beside r^2 log r, r in cells: 0.3 is slight, 300 nearly a plane
     leads: Tensor  # (L,)
     smoothings: Tensor  # (L, C)

@@ -75,7 +75,7 @@ class INRGAN(Adversarial):
         gamma: float = 10.0,  # R1, the reference's
         beta: float = 0.0,  # weight of the masked L1
     ):
-        super().__init__(spec, mask_channel, style, style, encoder, judge, gamma, beta)
+        super().__init__(spec, mask_channel, style, encoder, judge, gamma, beta)
         maps = tuple(encoder) if spatial else ()
         self.generator = Generator(spec, width, rank, style, scales, layers, constants, maps)
 
@@ -96,7 +96,7 @@ class Generator(nn.Module):
     ):
         super().__init__()
         self.shape = spec.grid.shape
-        self.mapping = Mapping(style, style, style)
+        self.mapping = Mapping(style)
         stages, inputs = [], 0
         for scale in reversed(range(scales)):
             stages.append(Stage(spec, scale, inputs, width, rank, style, layers, constants, maps))

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,7 +28,7 @@ from torch import Tensor
 from ..fields import Pair, Source, Target
 from ..forecast import Fitted, Spec
 from ..noise import Noise
-from ..theory.covariance import CONSTANT, Covariance, collect, mean_field, moments, torus
+from ..theory.covariance import CONSTANT, TorusCovariance, collect, mean_field, moments, torus
 from ..theory.gaussian import Given, between, unrolled
 from ..theory.likelihood import refine
 from .classical import adopt_shapes
@@ -42,7 +41,6 @@ class Kriging(Fitted):
 
     name = "kriging"
     reference = "Matheron 1963, Principles of geostatistics; Krige 1951"
-    SIZES: ClassVar[dict[str, dict[str, Any]]] = {"smoke": {}, "laptop": {}, "paper": {}}
     mean: Tensor  # (C, H, W)
     kernel: Tensor  # (C, Hp, Wp) float64
     cross: Tensor  # (C, L, Hp, Wp) float64
@@ -73,7 +71,7 @@ class Kriging(Fitted):
         self.cross = torch.stack([covariance.cross for _, covariance in fitted]).to(device)
         self.leads = fitted[0][1].leads.to(device)
 
-    def _fit_channel(self, pair: Pair, c: int) -> tuple[Tensor, Covariance]:  # (H, W) mean
+    def _fit_channel(self, pair: Pair, c: int) -> tuple[Tensor, TorusCovariance]:  # (H, W) mean
         """A mean by row, column or cell stays only if it also makes held-out readings likelier: where sensors
         move, a cell's own mean may tell when it was visited rather than what it is like."""
         x, m = pair.source.values[:, c : c + 1], pair.source.mask[:, c : c + 1]
@@ -109,8 +107,8 @@ class Kriging(Fitted):
         mean, std = (torch.stack(column).reshape(shape).to(source.values.dtype) for column in zip(*laws, strict=True))
         return mean, std
 
-    def covariance(self, channel: int) -> Covariance:
-        return Covariance(self.kernel[channel], self.cross[channel], self.leads)
+    def covariance(self, channel: int) -> TorusCovariance:
+        return TorusCovariance(self.kernel[channel], self.cross[channel], self.leads)
 
     def _query(self, source: Source, b: int, c: int) -> Query:
         covariance = self.covariance(c)
@@ -132,7 +130,7 @@ class Query:
 
 
 def make_query(
-    covariance: Covariance,
+    covariance: TorusCovariance,
     mean: Tensor,  # (H, W)
     values: Tensor,  # (H, W)
     mask: Tensor,  # (H, W) bool

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ..questions.asking import Questions
-from ..theory.near_table import NearTable
-from ..theory.spacetime import Covariance, CovarianceTable, Known, linked
+from ..theory.covariance_table import Covariance, CovarianceTable, linked
+from ..theory.spacetime import Known
 
 NEAREST = 32  # readings of a law
 AT_ONCE = 2**18  # readings of questions that are compared together: 2 MB of whole numbers, and a few times that
@@ -102,11 +102,10 @@ def _covariances(
 ) -> Tensor:  # (B, R)
     """C of every target with all its readings; from a table with one number a place, made once for what all know."""
     width, target = shape[1], questions.asked_cell
-    if isinstance(covariance, CovarianceTable | NearTable) and not any(wraps):
+    if isinstance(covariance, CovarianceTable) and not any(wraps):
         frame, cell = (part[:1] if part.stride(0) == 0 else part for part in (questions.frame, questions.cell))
         there = torch.stack([frame, cell // width, cell % width], -1)  # (B or 1, R, 3)
         here = torch.stack([torch.zeros_like(target), target // width, target % width], -1)[:, None]
-        if isinstance(covariance, CovarianceTable) or covariance.covers(here, there):
-            along = [(part * covariance.strides).sum(-1) for part in (there, here)]
-            return covariance.at(along[0] - along[1], own)
+        if covariance.covers(here, there):
+            return covariance.at(covariance.along(there) - covariance.along(here), own)
     return covariance(offsets(questions, shape, wraps), own, (target // width)[:, None])

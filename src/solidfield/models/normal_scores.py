@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..fields import Pair, Source, Target, restrict
 from ..forecast import Spec
-from ..theory.marginals import SCORES, STEP, Laws, unchanged
+from ..theory.marginals import SCORES, STEP, Marginals, unchanged
 from .classical import adopt_shapes
 
 
@@ -33,7 +33,7 @@ class NormalScores(nn.Module):
     def used(self) -> bool:
         return len(self.location) > 0
 
-    def take(self, laws: Sequence[Laws | None]) -> None:  # (C,) None: a variable that stays as it is
+    def take(self, laws: Sequence[Marginals | None]) -> None:  # (C,) None: a variable that stays as it is
         """Use these laws."""
         given = [each or unchanged(self.spec.grid.cells) for each in laws] if any(laws) else []
         for name in ("location", "scale", "quantiles"):

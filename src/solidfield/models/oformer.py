@@ -30,14 +30,13 @@ from torch import Tensor, nn
 from ..fields import Source
 from ..forecast import Spec
 from ..nn.attention import GatedFeedForward, join_heads, split_heads
-from ..nn.coords import GaussianFeatures, rotary, unit_coordinates
-from ..nn.tokens import tokens_at
-from .regression import Regression, everywhere, input_channels, input_width, known_channels
+from ..nn.coords import GaussianFeatures, rotary
+from .regression import PointRegression
 
 DECODER_SCALE = 16.0  # of the rotary positions, in units of the grid's resolution; the reference's value
 
 
-class OFormer(Regression):
+class OFormer(PointRegression):
     name = "oformer"
     reference = "Li et al., Transformer for partial differential equations' operator learning, TMLR 2023"
     SIZES: ClassVar[dict[str, dict[str, Any]]] = {
@@ -59,10 +58,9 @@ class OFormer(Regression):
         dropout: float = 0.05,
     ):
         super().__init__(spec, mask_channel)
-        self.flags = mask_channel and spec.channels > 1
         resolution = max(spec.grid.shape)
         scales = [resolution, resolution / 4, *[1.0] * layers][:layers]
-        self.embed = nn.Linear(input_width(spec, self.flags) + 2, width, bias=False)
+        self.embed = nn.Linear(self.token_width + 2, width, bias=False)
         self.dropout = nn.Dropout(dropout)
         self.encoder = nn.ModuleList(EncoderLayer(width, resolution * scale) for scale in scales)
         self.to_latent = nn.Linear(width, latent, bias=False)
@@ -81,15 +79,11 @@ class OFormer(Regression):
             nn.GELU(),
             nn.Linear(latent // 2, spec.channels),
         )
-        self.register_buffer("coordinates", unit_coordinates(spec.grid), persistent=False)  # (H, W, 2)
-        self.coordinates: Tensor
 
     def forecast(
         self, source: Source, cells: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:  # (B, C, H, W)
-        inputs = input_channels(source, self.spec, self.flags)
-        sensors = tokens_at(inputs, source.mask.any(1), self.coordinates)
-        queries = tokens_at(known_channels(source, self.spec), everywhere(source, cells), self.coordinates)
+        sensors, queries = self.tokens(source, cells)
         x = self.dropout(self.embed(torch.cat([sensors.features, sensors.positions], dim=-1)))
         for layer in self.encoder:
             x = layer(x, sensors.positions, sensors.keys)

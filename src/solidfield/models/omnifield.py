@@ -27,14 +27,13 @@ from torch import Tensor, nn
 from ..fields import Source
 from ..forecast import Spec
 from ..nn.attention import Attention, SelfBlock, feed_forward
-from ..nn.coords import HORIZON, GaussianFeatures, sinusoidal_codes, unit_coordinates
-from ..nn.tokens import tokens_at
-from .regression import Regression, everywhere, input_channels, input_width, known_channels
+from ..nn.coords import HORIZON, GaussianFeatures, sinusoidal_codes
+from .regression import PointRegression
 
 PLACE_SCALE, LEAD_SCALE = (15.0, 10.0)  # of the Gaussian frequencies, in radians per unit: the reference's values
 
 
-class OmniField(Regression):
+class OmniField(PointRegression):
     name = "omnifield"
     reference = (
         "Valencia et al., OmniField: Conditioned neural fields for robust multimodal spatiotemporal learning, ICLR 2026"
@@ -68,28 +67,21 @@ class OmniField(Regression):
         trunk: int = 3,  # self-attention blocks shared by all stages
     ):
         super().__init__(spec, mask_channel)
-        self.flags = mask_channel and spec.channels > 1
         query = 4 * waves + spec.covariates
         self.place = GaussianFeatures(f"{self.name} place", 2, waves, PLACE_SCALE)
         self.time = GaussianFeatures(f"{self.name} lead", 1, waves, LEAD_SCALE)
-        self.token = nn.Sequential(
-            nn.Linear(input_width(spec, self.flags) + 2, token), nn.GELU(), nn.Linear(token, token)
-        )
+        self.token = nn.Sequential(nn.Linear(self.token_width + 2, token), nn.GELU(), nn.Linear(token, token))
         self.stages = nn.ModuleList(Stage(width, latents, token + 2 * waves, heads, head_dim) for _ in range(stages))
         self.feedback = nn.ModuleList(nn.Linear(width, latents * width) for _ in range(stages - 1))
         self.trunk = nn.Sequential(*(SelfBlock(width, heads[1], head_dim) for _ in range(trunk)))
         self.answer = Attention(query, heads[0], head_dim, context_dim=width)
         self.feed = feed_forward(query)
         self.head = nn.Linear(query, spec.channels)
-        self.register_buffer("coordinates", unit_coordinates(spec.grid), persistent=False)  # (H, W, 2)
-        self.coordinates: Tensor
 
     def forecast(
         self, source: Source, cells: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:  # (B, C, H, W)
-        inputs = input_channels(source, self.spec, self.flags)
-        sensors = tokens_at(inputs, source.mask.any(1), self.coordinates)
-        queries = tokens_at(known_channels(source, self.spec), everywhere(source, cells), self.coordinates)
+        sensors, queries = self.tokens(source, cells)
         tokens = self.token(torch.cat([sensors.features, sensors.positions], dim=-1))
         tokens = torch.cat([tokens, self.place(sensors.positions)], dim=-1)  # (B, N, token + 2 waves)
 
@@ -98,7 +90,7 @@ class OmniField(Regression):
             feedback = project(fused.mean(1)).unflatten(-1, fused.shape[1:])
             fused = self.trunk(stage(tokens, sensors.keys, feedback))
 
-        lead = self.time(source.lead[:, None, None].to(inputs.dtype) / HORIZON)  # (B, 1, 2 waves)
+        lead = self.time(source.lead[:, None, None].to(source.values.dtype) / HORIZON)  # (B, 1, 2 waves)
         lead = lead.expand(-1, queries.keys.shape[1], -1)
         z = torch.cat([self.place(queries.positions), lead, queries.features], dim=-1)
         z = z + self.answer(z, fused)

@@ -24,7 +24,7 @@ from ..fields import Pair, Source, Target
 from ..forecast import Spec
 from ..theory.covariance import collect
 from ..theory.gaussian import Given, between, unrolled
-from ..theory.marginals import LEVELS, Laws, Widths, choose_widths, estimate, listed, pinball
+from ..theory.marginals import LEVELS, Marginals, Widths, choose_widths, estimate, listed, pinball
 from ..theory.nearby import BOX, cut, is_large, nearby
 from .kriging import Kriging
 from .normal_scores import NormalScores
@@ -62,7 +62,7 @@ class Prior(nn.Module):
         self,
         pair: Pair,
         widths: Sequence[Widths | None],  # (C,)
-    ) -> list[Laws | None]:  # (C,)
+    ) -> list[Marginals | None]:  # (C,)
         """The laws of those variables whose later targets kriging of scores predicts better than kriging itself."""
         ahead = (len(pair) * 4) // 5
         early, late = part_of(pair, 0, ahead, ahead), part_of(pair, ahead, len(pair), JUDGED)

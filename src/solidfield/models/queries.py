@@ -101,7 +101,7 @@ def silence(stem: nn.Conv2d, first: int, count: int, patch: int) -> None:
         stem.weight[:, first * patch**2 : (first + count) * patch**2] = 0
 
 
-def coordinate_channels(spec: Spec) -> Tensor:  # (E, H, W)
+def coordinate_channels(spec: Spec, told: bool = True) -> Tensor:  # (E, H, W), none unless told
     """Where a cell is: a ramp from -1 to 1 along an axis that ends, waves of 1, 2 and 4 periods along one that wraps.
 
     Along an axis on which the world repeats itself there is nothing to tell: position is noise there or nearly so, and
@@ -110,7 +110,7 @@ def coordinate_channels(spec: Spec) -> Tensor:  # (E, H, W)
     channels: list[Tensor] = [torch.zeros(0, *spec.grid.shape)]
     for axis, (n, wraps) in enumerate(zip(spec.grid.shape, spec.grid.periodic, strict=True)):
         position = torch.arange(n) / n
-        if spec.shifts[axis]:
+        if spec.shifts[axis] or not told:
             continue
         waves = [f(2 * math.pi * k * position) for k in (1, 2, 4) for f in (torch.sin, torch.cos)]
         if not wraps:

@@ -17,6 +17,8 @@ from torch import Tensor
 from ..errors import SolidError
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
+from ..nn.coords import unit_coordinates
+from ..nn.tokens import Tokens, tokens_at
 from ..noise import Noise
 from ..theory.objective import masked_mean
 from .queries import earlier_channels, earlier_width
@@ -52,6 +54,27 @@ class Regression(Forecaster):
         return self.forecast(source)[None].expand(members, -1, -1, -1, -1)
 
 
+class PointRegression(Regression):
+    """One whose network reads sensors as tokens and is asked cell by cell.
+
+    A token is a sensor, so its mask is told by its being there; only of several variables it says which were measured.
+    """
+
+    coordinates: Tensor  # (H, W, 2)
+
+    def __init__(self, spec: Spec, mask_channel: bool):
+        super().__init__(spec, mask_channel)
+        self.flags = mask_channel and spec.channels > 1
+        self.token_width = input_width(spec, self.flags)
+        self.register_buffer("coordinates", unit_coordinates(spec.grid), persistent=False)
+
+    def tokens(self, source: Source, cells: Tensor | None) -> tuple[Tokens, Tokens]:
+        """The sensors with what they tell, and the cells asked for (None: all) with what is known there."""
+        asked = torch.ones_like(source.mask[:, 0]) if cells is None else cells  # (B, H, W)
+        sensors = tokens_at(input_channels(source, self.spec, self.flags), source.mask.any(1), self.coordinates)
+        return sensors, tokens_at(known_channels(source, self.spec), asked, self.coordinates)
+
+
 def known_channels(source: Source, spec: Spec) -> Tensor:  # (B, E, H, W), E may be 0
     """What is known at every cell, checked against what the model was built for."""
     found = 0 if source.covariates is None else source.covariates.shape[1]
@@ -66,11 +89,6 @@ def input_channels(source: Source, spec: Spec, mask_channel: bool) -> Tensor:  #
     """What a cell tells the network: readings, which of them are real (if asked), the window, what is known anyway."""
     mask = [source.mask.to(source.values.dtype)] if mask_channel else []
     return torch.cat([source.values, *mask, earlier_channels(source, spec), known_channels(source, spec)], dim=1)
-
-
-def everywhere(source: Source, cells: Tensor | None) -> Tensor:  # (B, H, W) bool
-    """The cells asked for, or all of them."""
-    return torch.ones_like(source.mask[:, 0]) if cells is None else cells
 
 
 def input_width(spec: Spec, mask_channel: bool) -> int:

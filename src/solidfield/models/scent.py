@@ -32,14 +32,14 @@ from torch import Tensor, nn
 from ..fields import Source
 from ..forecast import Spec
 from ..nn.attention import Attention, SelfBlock, feed_forward
-from ..nn.coords import HORIZON, dyadic_features, unit_coordinates
-from ..nn.tokens import Tokens, tokens_at
-from .regression import Regression, everywhere, input_channels, input_width, known_channels
+from ..nn.coords import HORIZON, dyadic_features
+from ..nn.tokens import Tokens
+from .regression import PointRegression
 
 LATENT_SCALE = 1.0  # of the latents at the start: small ones drown in the first reading and become all alike
 
 
-class Scent(Regression):
+class Scent(PointRegression):
     name = "scent"
     reference = (
         "Park et al., SCENT: Robust spatiotemporal learning for continuous scientific data via scalable "
@@ -67,13 +67,12 @@ class Scent(Regression):
         bands: int = 7,
     ):
         super().__init__(spec, mask_channel)
-        self.flags = mask_channel and spec.channels > 1
         self.reads, self.bands = reads, bands
         place, time, value = codes
         token, query = place + time + value, place + time + spec.covariates
         self.place = nn.Sequential(nn.Linear(4 * bands, place), nn.GELU(), nn.Linear(place, place))
         self.time = nn.Sequential(nn.Linear(2 * bands, time), nn.GELU(), nn.Linear(time, time))
-        self.value = nn.Linear(input_width(spec, self.flags), value).requires_grad_(False)
+        self.value = nn.Linear(self.token_width, value).requires_grad_(False)
         self.context = nn.ModuleList(SelfBlock(token, 1, head_dim, factor=1) for _ in range(context_layers))
         self.latents = nn.Parameter(LATENT_SCALE * torch.randn(latents, width))
         self.read = Attention(width, 1, head_dim, context_dim=token)
@@ -82,16 +81,12 @@ class Scent(Regression):
         self.answer = Attention(query, 1, head_dim, context_dim=width)
         self.answer_feed = feed_forward(query)
         self.head = nn.Linear(query, spec.channels)
-        self.register_buffer("coordinates", unit_coordinates(spec.grid), persistent=False)  # (H, W, 2)
-        self.coordinates: Tensor
 
     def forecast(
         self, source: Source, cells: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:  # (B, C, H, W)
-        inputs = input_channels(source, self.spec, self.flags)
-        sensors = tokens_at(inputs, source.mask.any(1), self.coordinates)
-        queries = tokens_at(known_channels(source, self.spec), everywhere(source, cells), self.coordinates)
-        lead = source.lead[:, None, None].to(inputs.dtype) / HORIZON  # (B, 1, 1)
+        sensors, queries = self.tokens(source, cells)
+        lead = source.lead[:, None, None].to(source.values.dtype) / HORIZON  # (B, 1, 1)
 
         tokens = torch.cat([*self.codes(sensors, lead), self.value(sensors.features)], dim=-1)  # (B, N, token)
         choice = random_reads(sensors, self.reads, generator)

@@ -48,8 +48,7 @@ from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.copula import Copula, Latents, channel_mixing, make_copula
 from ..theory.laws import LAWS
 from ..theory.nearby import CROP, cut, is_large
-from ..theory.trajectory_copula import Latents as TrajectoryLatents
-from ..theory.trajectory_copula import TrajectoryCopula
+from ..theory.trajectory_copula import TrajectoryCopula, TrajectoryLatents
 from .classical import adopt_shapes
 from .crops import blended, crop_of, rows_needed
 from .prior import Prior
@@ -103,7 +102,7 @@ class Solid(Forecaster):
         if prior not in ("kriging", "none"):
             raise SolidError(f"unknown prior '{prior}'; choose kriging or none")
         self.lam, self.obs_std, self.patch, self.fill = lam, obs_std, patch, check_fill(fill)
-        place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
+        place = coordinate_channels(spec, coordinates)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         kind = Prior if spec.window == 1 else WindowPrior

@@ -55,7 +55,7 @@ class SolidOnepass(Forecaster):
     ):
         super().__init__(spec)
         self.noises, self.members, self.scales, self.alpha, self.patch = noises, members, scales, alpha, patch
-        place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
+        place = coordinate_channels(spec, coordinates)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         self.generator = UNet(

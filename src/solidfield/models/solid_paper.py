@@ -72,7 +72,7 @@ class SolidPaper(Denoising):
         if periodic not in (False, "auto"):
             raise SolidError(f"periodic={periodic!r}: choose false (zeros beyond the edge) or 'auto' (the grid's axes)")
         self.patch, self.fill = patch, check_fill(fill)
-        place = coordinate_channels(spec) if coordinates else torch.zeros(0, *spec.grid.shape)
+        place = coordinate_channels(spec, coordinates)
         self.register_buffer("place", place, persistent=False)
         self.place: Tensor
         width = 3 * spec.channels + spec.covariates + earlier_width(spec)

@@ -83,7 +83,7 @@ class StyleGAN3(Adversarial):
         gamma: float = 0.1,  # R1, for 64 x 64
         beta: float = 0.0,  # weight of the masked L1
     ):
-        super().__init__(spec, mask_channel, style, style, encoder, judge, gamma, beta)
+        super().__init__(spec, mask_channel, style, encoder, judge, gamma, beta)
         table = layer_table(spec, layers, width, capacity, margin)
         maps = tuple(encoder) if spatial else ()
         self.generator = Generator(spec, table, style, maps)
@@ -123,7 +123,7 @@ class Generator(nn.Module):
     def __init__(self, spec: Spec, table: Sequence[Band], style: int, maps: Sequence[int]):
         super().__init__()
         self.shape = spec.grid.shape
-        self.mapping = Mapping(style, style, style)
+        self.mapping = Mapping(style)
         self.input = FourierInput(table[0], style)
         before = [table[0], *table[:-1]]
         self.layers = nn.ModuleList(Layer(a, b, style) for a, b in zip(before[:-1], table[:-1], strict=True))

@@ -18,8 +18,9 @@ from ..fields import Pair, Source
 from ..forecast import Spec
 from ..grid import lengths
 from ..keys import torch_generator
+from ..theory.covariance_table import Covariance, CovarianceTable
 from ..theory.gaussian import Given
-from ..theory.spacetime import STEPS, Covariance, CovarianceTable, Known, SpaceTime
+from ..theory.spacetime import STEPS, Known, SpaceTime
 from .prior import LEAST_SPREAD, assembled, cells_of, tiles
 
 TILE, NEAREST = 8, 64  # cells along the side of a tile; readings that it uses

@@ -60,16 +60,12 @@ def unit(x: Tensor) -> Tensor:  # (B, n)
 class Mapping(nn.Module):
     """w = MLP([unit(z), unit(A c)]): latent and condition to the style, two layers, learning rate x 0.01."""
 
-    def __init__(self, latent: int, condition: int, style: int):
+    def __init__(self, style: int):  # size of z, c and w
         super().__init__()
-        self.embed = EqualLinear(condition, latent)
-        self.layers = nn.ModuleList([EqualLinear(2 * latent, style, 0.01), EqualLinear(style, style, 0.01)])
+        self.embed = EqualLinear(style, style)
+        self.layers = nn.ModuleList([EqualLinear(2 * style, style, 0.01), EqualLinear(style, style, 0.01)])
 
-    def forward(
-        self,
-        z: Tensor,  # (B, Z)
-        c: Tensor,  # (B, condition)
-    ) -> Tensor:  # (B, style)
+    def forward(self, z: Tensor, c: Tensor) -> Tensor:  # (B, style), (B, style) -> (B, style)
         w = torch.cat([unit(z), unit(self.embed(c))], dim=1)
         for layer in self.layers:
             w = leaky(layer(w))
@@ -127,7 +123,6 @@ class ConditionEncoder(nn.Module):
 
     def __init__(self, channels: int, widths: Sequence[int], condition: int, shape: tuple[int, int]):
         super().__init__()
-        self.widths = tuple(widths)
         self.trunk = Trunk(channels, widths, shape, kernel=3)
         self.head = EqualLinear(widths[-1] * math.prod(self.trunk.size), condition)
 

@@ -1,7 +1,7 @@
 """Pairs of which masks say what is source and what is target, for protocols that fix both.
 
 Frame t has sensors S_t and targets T_t, disjoint. Lead L pairs (S_t, T_{t+L}); over a gap there is no pair. A pair is
-of its target's split and is made only if its source's frame may be seen there, as in `frames.py`. What the history
+of its target's split and is made only if its source's frame may be seen there, as in `pairing.py`. What the history
 knows at frame t: S of the frames before t of the same local day, and `known` of the days before it, of frames that its
 split may look back on.
 """
@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..clock import EPOCH, local
-from ..errors import SolidError
+from ..clock import local
 from .channels import Channels
 from .covariates import Covariates, Past, Recipe, fit_recipe
-from .frames import Frames, paired, pairings
+from .frames import Frames
 from .holdout import RANK, Holdout
-from .scaling import Scaling, transformed
+from .pairing import paired, pairings, training_scaling, write_frames
 from .store import PairStore
-from .writing import Example, write_pairs
+from .writing import Example
 
 
 def masked_pairs(
@@ -42,36 +41,16 @@ def masked_pairs(
     """Write the pairs of all splits, with covariates."""
     known = np.zeros_like(source) if known is None else known
     splits = holdout.splits(frames.times)
-    scaling = _scaling(frames, (source | target) & (splits == "train")[:, None, None], transform, offset)
+    training = ((source | target) & (splits == "train")[:, None, None])[:, None]  # (T, 1, H, W)
+    scaling = training_scaling(frames, training, training, [transform], [offset])
     recipe, static = fit_recipe(
         covariates, frames.grid, frames.timezone, frames.times[splits == "train"], frames.variables, scaling
     )
     moving = _moving(frames, recipe, source, known, np.array([RANK[split] for split in splits]))
     channels = Channels(recipe.as_dict(), static, recipe.clock(frames.times), moving, recipe.counts)
-    return write_pairs(
-        path,
-        frames.grid,
-        frames.variables,
-        _examples(frames, splits, source, target, leads),
-        units=frames.units,
-        step=frames.every,
-        scenario={"pattern": "masked", **(scenario or {}), "holdout": holdout.as_dict()},
-        clock=frames.clock.as_dict(),
-        transforms=[transform],
-        offsets=[offset],
-        epoch=EPOCH,
-        channels=channels if channels.count else None,
-    )
-
-
-def _scaling(frames: Frames, training: np.ndarray, transform: str, offset: float) -> Scaling:  # (T, H, W) bool
-    """Statistics of the training readings, each counted once."""
-    values = frames.values[:, 0][training].astype(np.float64)
-    if len(values) == 0:
-        raise SolidError("no reading is left to train on; hold out fewer days, or give more of the record")
-    changed = transformed(values, np.zeros(len(values), np.int64), [transform], [offset], frames.variables)
-    found = (float(changed.mean()),), (float(changed.std()) or 1.0,)
-    return Scaling(*found) if transform == "none" else Scaling(*found, (transform,), (offset,), (float(values.std()),))
+    about = {"pattern": "masked", **(scenario or {}), "holdout": holdout.as_dict()}
+    examples = _examples(frames, splits, source, target, leads)
+    return write_frames(path, frames, examples, channels, scenario=about, transforms=[transform], offsets=[offset])
 
 
 def _moving(

@@ -13,11 +13,20 @@ from torch import Tensor
 from ..clock import from_seconds
 from ..keys import numpy_generator
 from ..questions.record import SPLITS, Record
-from .covariates import Recipe
+from .covariates import Covariates, Recipe, fit_recipe
 from .frames import Frames
 from .holdout import Holdout
+from .scaling import Scaling
 
 ASIDE, FEWEST = 0.15, 12  # share of the places that are set aside, where there are so many
+
+
+def record_recipe(frames: Frames, told: Covariates) -> tuple[Recipe, np.ndarray]:  # and static fields (S, H, W)
+    """What is told beside readings to a model that looks on the record itself, and so needs no history."""
+    count = len(frames.variables)
+    plain = Scaling((0.0,) * count, (1.0,) * count)
+    told = replace(told, history=0.0)
+    return fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
 
 
 def record_of(

@@ -31,9 +31,8 @@ from ..prediction.answer import AT_ONCE, Scene
 from ..prediction.context import query
 from ..prediction.predict import predict
 from ..prediction.sets import check_lead, standard_record
-from ..questions.asking import Hiding, ask
 from ..questions.record import Record
-from ..theory.spacetime import Covariance, CovarianceTable
+from ..theory.covariance_table import Covariance, CovarianceTable
 from ..training.record import RunRecord
 from .gain import Covariances, Joint
 
@@ -161,7 +160,7 @@ class Between:
         return torch.cat([torch.zeros(0, len(there)), *parts]).double().numpy()
 
     def _rows(self, here: Tensor, there: Tensor) -> Tensor:
-        if isinstance(self.look, CovarianceTable):
+        if isinstance(self.look, CovarianceTable) and self.look.covers(here, there):
             return self.look.at(self.look.along(there)[None] - self.look.along(here)[:, None], self.link)
         return self.look(there[None] - here[:, None], self.link)
 
@@ -220,10 +219,7 @@ def _values(
     scene = Scene.course(tick, [wanted.lead], flat, run.info["data"]["plan"]["before"], tick)
     z, found = torch.from_numpy(latents).float()[:, None], []
     for start in range(0, len(flat), AT_ONCE):
-        frame, cell, first, last = (
-            value[start : start + AT_ONCE] for value in (scene.frame, scene.cell, scene.first, scene.last)
-        )
-        questions = ask(record, frame, cell, first, last, Hiding.nothing(len(cell)), "test", torch.Generator())
+        questions = scene.questions(record, slice(start, start + AT_ONCE))
         values = run.model.quantiles(questions, z)
         found.append(run.scaling.physical_of(values, questions.asked_channel).double().numpy())
     return np.concatenate(found, 1)

@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 
 from ..errors import SolidError
 from ..grid import Grid
+from ..prediction.card import about_zero
 from ..scores.metrics import Array, to_floats
 from .ground import coordinates, scale_bar, stretch_of
 from .style import DPI, EMPTY, GREY, PALETTE
@@ -113,11 +114,8 @@ def taught(
 
 def field_limits(values: np.ndarray) -> tuple[tuple[float, float], Colormap]:
     """One scale for all maps of the field: diverging about zero if both signs occur, else sequential."""
-    low, high = np.percentile(values, [0.5, 99.5])
-    if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
-        most = max(-low, high)
-        return (-most, most), cmocean.cm.balance
-    return (low, high if high > low else low + 1.0), cmocean.cm.thermal
+    low, high, signs = about_zero(*np.percentile(values, [0.5, 99.5]))
+    return (low, high if high > low else low + 1.0), cmocean.cm.balance if signs else cmocean.cm.thermal
 
 
 def draw_panels(

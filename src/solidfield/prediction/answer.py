@@ -33,7 +33,7 @@ from ..noise import MemberNoise
 from ..pairs.scaling import Scaling
 from ..questions.asking import Hiding, Questions, ask, ask_together
 from ..questions.record import Record
-from ..theory.spacetime import Covariance
+from ..theory.covariance_table import Covariance
 from ..theory.trajectories import DENSE, joint_latents
 from .laws import LATENTS, latents_of, moments, shown
 
@@ -54,6 +54,11 @@ class Scene:
 
     def part(self, rows: np.ndarray) -> Scene:  # (n,) positions
         return Scene(self.frame[rows], self.cell[rows], self.first[rows], self.last[rows], self.tiled)
+
+    def questions(self, record: Record, rows: slice | np.ndarray) -> Questions:  # positions
+        """Some of its values as questions to a record, of which they may know all that their windows hold."""
+        frame, cell, first, last = self.frame[rows], self.cell[rows], self.first[rows], self.last[rows]
+        return ask(record, frame, cell, first, last, Hiding.nothing(len(frame)), "test", torch.Generator())
 
     def among(self, record: Record) -> tuple[Record, Scene]:
         """The frames that any of the questions may know, or asks for, and the scene in them: all that answers need."""
@@ -160,11 +165,11 @@ class _Asked:
 def _laws(model: SolidSet, record: Record, scene: Scene, as_read: bool, some: Sequence[Chunk]) -> Iterator[_Asked]:
     reading, error = _read_there(record, scene)
     for rows, alike in some:
-        frame, cell, first, last = scene.frame[rows], scene.cell[rows], scene.first[rows], scene.last[rows]
         if alike:
-            questions = ask_together(record, int(frame[0]), cell, int(first[0]), int(last[0]))
+            frame, first, last = (int(part[rows[0]]) for part in (scene.frame, scene.first, scene.last))
+            questions = ask_together(record, frame, scene.cell[rows], first, last)
         else:
-            questions = ask(record, frame, cell, first, last, Hiding.nothing(len(rows)), "test", torch.Generator())
+            questions = scene.questions(record, rows)
         at = model.quantile_function(questions, as_read)
         yield _Asked(rows, questions, at, reading[rows], error[rows], as_read)
 

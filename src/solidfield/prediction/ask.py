@@ -27,8 +27,17 @@ from ..grid import Bounds, nearest_turn
 from ..readings.areas import area_weights, share_within
 from ..readings.axes import axes_of
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of maps and of answers, unless others are asked for
 Area = np.ndarray | str | Path | Mapping[str, Any]  # (H, W) weights, or GeoJSON: a file or its content
+
+
+def quantile_name(variable: str, q: float) -> str:
+    """What maps and answers call a quantile.
+
+    >>> quantile_name("pm", 0.05)
+    'pm_q05'
+    """
+    return f"{variable}_q{100 * q:02.0f}"
 
 
 def variables_of(maps: xr.Dataset) -> list[str]:
@@ -237,5 +246,5 @@ def summarised(answer: xr.Dataset, quantiles: Sequence[float]) -> xr.Dataset:
         answer[f"{name}_mean"] = field.mean("member", skipna=False)
         answer[f"{name}_std"] = field.std("member", ddof=1 if field.sizes["member"] > 1 else 0, skipna=False)
         for q in quantiles:
-            answer[f"{name}_q{100 * q:02.0f}"] = field.quantile(q, "member", skipna=False).drop_vars("quantile")
+            answer[quantile_name(name, q)] = field.quantile(q, "member", skipna=False).drop_vars("quantile")
     return answer

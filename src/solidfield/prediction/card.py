@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -20,7 +20,9 @@ import xarray as xr
 from ..grid import lengths
 from ..keys import evenly
 from ..readings.axes import axes_of
-from ..training.record import RunRecord
+
+if TYPE_CHECKING:  # a picture does not wait for torch
+    from ..training.record import RunRecord
 
 MOST, COLOURS, CLEAR = 96, 64, 255  # points along an axis, colours, and the one that is none
 WIDE = 210.0  # of a map, in points of the SVG
@@ -102,9 +104,7 @@ def picture(
 
     known = values[np.isfinite(values)]
     low, high = (float(v) for v in np.percentile(known, [1, 99])) if len(known) else (0.0, 1.0)
-    signs = low < 0 < high and min(-low, high) > 0.1 * max(-low, high)
-    if signs:
-        low, high = -max(-low, high), max(-low, high)
+    low, high, signs = about_zero(low, high)
     high = high if high > low else low + 1.0
     scale = cmocean.cm.amp if caption.startswith("spread") else cmocean.cm.balance if signs else cmocean.cm.thermal
     colours = np.round(255 * scale(np.linspace(0, 1, COLOURS))[:, :3]).astype(np.uint8)
@@ -131,6 +131,12 @@ def picture(
         f"{_image(codes, colours, 0, 20, WIDE, tall)}{_image(bar, colours, WIDE + 8, 20, 10, tall)}"
         f'<rect y="20" width="{WIDE}" height="{tall:.0f}" fill="none" stroke="currentColor" opacity=".5"/>{dots}</svg>'
     )
+
+
+def about_zero(low: float, high: float) -> tuple[float, float, bool]:
+    """Limits of a colour scale, as far up as down where both signs matter; and whether they do, so that it diverges."""
+    both, most = low < 0 < high and min(-low, high) > 0.1 * max(-low, high), max(-low, high)
+    return (-most, most, True) if both else (low, high, False)
 
 
 def _shape(y: np.ndarray, x: np.ndarray) -> float:

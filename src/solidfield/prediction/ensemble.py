@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -159,7 +160,7 @@ def draw(
     max_memory : float
         GiB that drawing may take. Default: 2.
     progress : callable, optional
-        Called with (queries done, queries in all).
+        Called as `progress(what, done, total)`, with numbers of queries.
 
     Returns
     -------
@@ -223,6 +224,15 @@ def draw(
         if progress is not None:
             progress("drawing scenes", rows.stop, total)
     return Summary(mean, std, at, kept)
+
+
+def draw_members(
+    model: Forecaster, scaling: Scaling, source: Source, members: int, **options: Any
+) -> np.ndarray:  # (K, N, L, C, H, W)
+    """As `draw`, the members alone."""
+    drawn = draw(model, scaling, source, members, **options).members
+    assert drawn is not None  # they are kept unless that is declined
+    return drawn
 
 
 def keep_digits(

@@ -39,8 +39,8 @@ from torch import Tensor
 from ..errors import SolidError
 from ..keys import numpy_generator
 from .ensemble import Summary, summarise
-from .image_kriging import Cells, Covariance, fields, krige, near_cells, solve, together
-from .image_laws import Laws, changed, check_possible, log_slope, possible, restored, scores
+from .image_kriging import Cells, ImageCovariance, fields, krige, near_cells, solve, together
+from .image_laws import ImageLaws, changed, check_possible, log_slope, possible, restored, scores
 
 LEVELS, READ = 24, 250  # shares of the readings that are kept, and readings predicted from each
 LENGTHS = (1 / 8, 1 / 256)  # where the fit of the two lengths begins, as parts of the image's diagonal
@@ -59,7 +59,7 @@ class Image:
     """What was learned of an image."""
 
     rough: np.ndarray  # (H, W), 1 on average
-    covariance: Covariance
+    covariance: ImageCovariance
     blur: float | None  # cells over which a gap is felt; None: readings beside gaps are like others
     slopes: np.ndarray  # (q,) b
     doubt: np.ndarray  # (q, q) covariance of b
@@ -163,11 +163,11 @@ def _scores(image: Image, cells: Cells, centre: np.ndarray, scale: np.ndarray, v
     return scores(here, laws.quantile) | mean  # a mean may lie so far off that differences from it have no digits
 
 
-def _laws(image: Image, centre: np.ndarray, scale: np.ndarray) -> Laws:
-    return Laws(centre, scale, partial(student_quantile, image), image.transform)
+def _laws(image: Image, centre: np.ndarray, scale: np.ndarray) -> ImageLaws:
+    return ImageLaws(centre, scale, partial(student_quantile, image), image.transform)
 
 
-def _likeliest(values: np.ndarray, seed: int) -> tuple[Covariance, float | None, np.ndarray, np.ndarray]:
+def _likeliest(values: np.ndarray, seed: int) -> tuple[ImageCovariance, float | None, np.ndarray, np.ndarray]:
     """Covariance, blur, slopes and their doubt under which readings are likeliest, given sparser ones."""
     mask = np.isfinite(values)
     layers = layers_of(values, BLURS)
@@ -181,7 +181,7 @@ def _likeliest(values: np.ndarray, seed: int) -> tuple[Covariance, float | None,
     return covariance, *_slopes(torch.from_numpy((at - found) / np.sqrt(spare)[:, None]), spread)
 
 
-def _descend(layers: np.ndarray, cells: Cells, spread: float, seed: int) -> Covariance:
+def _descend(layers: np.ndarray, cells: Cells, spread: float, seed: int) -> ImageCovariance:
     """The covariance under which these cells are likeliest, each with the best slopes."""
     at = layers[tuple(cells.cell.T)]
     draws, reach = numpy_generator(seed, "covariance"), float(np.hypot(*layers.shape[:2]))
@@ -192,7 +192,7 @@ def _descend(layers: np.ndarray, cells: Cells, spread: float, seed: int) -> Cova
     for step in range(STEPS):
         optimiser.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
         rows = draws.choice(len(at), min(SAMPLE, len(at)), replace=False)
-        covariance = Covariance(reach, lengths.exp(), logs.exp(), bends)
+        covariance = ImageCovariance(reach, lengths.exp(), logs.exp(), bends)
         mean, variance, _ = solve(covariance, cells, layers, rows)
         left = (torch.from_numpy(at[rows]) - mean) / variance.sqrt()[:, None]
         slopes, _ = _regress(left[:, 0].detach(), left[:, 1:].detach(), spread)  # the best ones have no gradient
@@ -200,7 +200,7 @@ def _descend(layers: np.ndarray, cells: Cells, spread: float, seed: int) -> Cova
         optimiser.zero_grad()
         surprise.backward()
         optimiser.step()
-    return Covariance(reach, lengths.detach().exp(), logs.detach().exp(), bends.detach())
+    return ImageCovariance(reach, lengths.detach().exp(), logs.detach().exp(), bends.detach())
 
 
 def _slopes(left: Tensor, spread: float) -> tuple[float | None, np.ndarray, np.ndarray]:  # left (n, 1 + 3 + blurs)
@@ -249,7 +249,7 @@ class Filled:
     mean: np.ndarray  # (H, W); the readings where there are any
     spread: np.ndarray  # (H, W) standard deviation; 0 at readings
     members: np.ndarray  # (K, H, W)
-    laws: Laws  # of the gaps' cells
+    laws: ImageLaws  # of the gaps' cells
     gaps: tuple[np.ndarray, ...]  # where these are
 
     def around(self, level: float) -> np.ndarray:  # (H, W)

@@ -26,7 +26,7 @@ AT_ONCE = 2048  # cells whose matrices are in memory together
 
 
 @dataclass(frozen=True)
-class Covariance:
+class ImageCovariance:
     """C of two cells, by the way from one to the other."""
 
     reach: float  # R, in cells
@@ -80,7 +80,7 @@ def near_cells(mask: np.ndarray, cell: np.ndarray) -> Cells:
 
 
 def krige(
-    covariance: Covariance, cells: Cells, layers: np.ndarray
+    covariance: ImageCovariance, cells: Cells, layers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # layers (H, W, k) -> (n, k) means, (n,) variance, (n, m) weights
     """Each layer at the cells, by the readings near them; the weights are the same for all."""
     parts = [solve(covariance, cells, layers, slice(i, i + AT_ONCE)) for i in range(0, len(cells.cell), AT_ONCE)]
@@ -88,7 +88,9 @@ def krige(
     return mean, variance, weight
 
 
-def solve(covariance: Covariance, cells: Cells, layers: np.ndarray, rows: slice | np.ndarray) -> tuple[Tensor, ...]:
+def solve(
+    covariance: ImageCovariance, cells: Cells, layers: np.ndarray, rows: slice | np.ndarray
+) -> tuple[Tensor, ...]:
     near, valid, width = cells.near[rows], torch.from_numpy(cells.valid[rows]), layers.shape[1]
     place = torch.from_numpy(np.stack([near // width, near % width], -1)).double()  # (n, m, 2)
     k = covariance(place[:, :, None] - place[:, None]) * (valid[:, :, None] & valid[:, None])
@@ -105,7 +107,7 @@ def together(parts: list[Cells]) -> Cells:
 
 
 def fields(
-    covariance: Covariance, shape: tuple[int, int]
+    covariance: ImageCovariance, shape: tuple[int, int]
 ) -> Callable[[np.random.Generator], np.ndarray]:  # a generator -> (H, W)
     """Draws of a field with this covariance and nugget: exact, on a torus whose far side is out of reach."""
     around = [next_fast_len(n + int(np.ceil(covariance.reach)), real=True) for n in shape]

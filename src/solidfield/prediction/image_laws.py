@@ -65,7 +65,7 @@ def log_slope(values: np.ndarray, transform: str) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Laws:
+class ImageLaws:
     """Of n cells."""
 
     centre: np.ndarray  # (n,) as modelled

@@ -20,6 +20,7 @@ from ..disk import open_dataset, refuse_existing, save_dataset
 from ..errors import SolidError
 from ..grid import Grid, axis_attributes, flags
 from ..theory.distance import distances_to_sensor
+from .ask import quantile_name
 from .card import maps_card
 from .ensemble import Summary
 
@@ -69,7 +70,7 @@ def to_dataset(
             about | {"long_name": f"standard deviation {whose}"},
         )
         for q, values in summary.quantiles.items():
-            data[f"{name}_q{100 * q:02.0f}"] = (
+            data[quantile_name(name, q)] = (
                 fields,
                 values[:, :, c],
                 about | {"long_name": f"quantile {q:g} {whose}", "quantile": q},

@@ -23,14 +23,14 @@ from ..keys import evenly
 from ..pairs.store import PairStore
 from ..theory.distance import distances_to_sensor
 from ..training.record import RunRecord
+from .ask import QUANTILES
 from .context import check_recipe, example_query
-from .ensemble import Summary, draw, summarise
+from .ensemble import Summary, draw, draw_members, summarise
 from .maps import for_file, open_maps, to_dataset
 from .recalibrate import Recalibration, fit_recalibration
 from .shares import draw_in_shares
 from .stream import placeholder, stream
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 RECALIBRATION_EXAMPLES, RECALIBRATION_MEMBERS = 200, 100
 
 
@@ -184,11 +184,11 @@ def validation_recalibration(run: RunRecord, store: PairStore, lead: int) -> Rec
     if len(held_out) == 0:
         raise SolidError(f"{store.path} has no validation example of lead {lead} to recalibrate with")
     pair = store.batch(held_out)
-    drawn = draw(run.model, run.scaling, pair.source, RECALIBRATION_MEMBERS, queries=[int(i) for i in held_out])
-    assert drawn.members is not None
+    queries = [int(i) for i in held_out]
+    drawn = draw_members(run.model, run.scaling, pair.source, RECALIBRATION_MEMBERS, queries=queries)
     free = pair.target.mask & ~pair.source.mask  # pinned cells have no spread to repair
     distance = distances_to_sensor(pair.source.mask.numpy(), periodic=run.grid.periodic)
-    return fit_recalibration(drawn.members[:, :, 0], pair.target.values.numpy(), free.numpy(), distance)
+    return fit_recalibration(drawn[:, :, 0], pair.target.values.numpy(), free.numpy(), distance)
 
 
 def direct_leads(run: RunRecord, steps: int) -> list[int]:

@@ -29,10 +29,11 @@ from ..questions.record import Record
 from ..theory.nearby import is_large
 from ..training.record import RunRecord
 from .answer import Scene, answer_shown
+from .ask import QUANTILES
 from .at_hand import SAID, TOO_FEW, recalibrated
 from .ensemble import DRAWN, GIB, Summary, check_memory, join
 from .maps import for_file, open_maps, to_dataset
-from .predict import QUANTILES, provenance
+from .predict import provenance
 from .shares import draw_scenes
 from .stream import placeholder
 from .stream_sets import stream_sets

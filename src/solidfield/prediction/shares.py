@@ -16,23 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import Engine, Progress, spread
+from ..engine import Engine, Progress, spread_all
 from ..fields import Source
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
-from ..training.record import RunRecord
+from ..training.record import RUN, RunRecord
 from .answer import Chunk, Scene, answer_shown, chunks, in_order
-from .ensemble import DRAWN, Summary, check_memory, draw, summarise
+from .ensemble import DRAWN, Summary, check_memory, draw_members, summarise
 
 SHARES = 4  # for each job: more balance the load, fewer open the run less often
 
 
 def draw_share(path: Path, source: Source, options: dict[str, Any], members: range) -> np.ndarray:  # (k, N, L, C, H, W)
     """These members of the ensemble, by the run at `path`."""
-    run = RunRecord.open(path)
-    drawn = draw(run.model, run.scaling, source, len(members), first=members.start, **options).members
-    assert drawn is not None
-    return drawn
+    run = opened(path)
+    return draw_members(run.model, run.scaling, source, len(members), first=members.start, **options)
 
 
 def draw_in_shares(
@@ -54,9 +52,7 @@ def draw_in_shares(
     work = partial(draw_share, run.path.resolve(), source, {"steps": steps, **options})
     kept = np.empty((members, len(source), steps, *source.values.shape[1:]), np.float32)
     done = 0
-    for share, outcome in spread(work, shares, engine):
-        if isinstance(outcome, Exception):
-            raise outcome
+    for share, outcome in spread_all(work, shares, engine):
         kept[share.start : share.stop] = outcome
         done += len(share)
         if progress is not None:
@@ -100,9 +96,7 @@ def draw_scenes(
             for part in parts:
                 yield Share(place, part, known, scene, number)
 
-    for share, outcome in spread(partial(_draw_part, model, options), shares(), engine):
-        if isinstance(outcome, Exception):
-            raise outcome
+    for share, outcome in spread_all(partial(_draw_part, model, options), shares(), engine):
         parts = drawn[share.place]
         parts[share.part] = outcome
         if all(part is not _NOTHING for part in parts.values()):
@@ -130,7 +124,11 @@ def _draw_part(
     return answer_shown(known, share.record, share.scene, number=share.number, part=share.part, **options)
 
 
-@lru_cache(1)
 def opened(path: Path) -> RunRecord:
-    """The run of a worker, opened once."""
+    """The run of a worker, opened once; and again where another has taken its place."""
+    return _opened(path, (path / RUN).read_bytes() if (path / RUN).is_file() else b"")
+
+
+@lru_cache(1)
+def _opened(path: Path, document: bytes) -> RunRecord:
     return RunRecord.open(path)

@@ -24,11 +24,12 @@ import zarr
 from torch import Tensor
 
 from ..disk import digest, flush, read_json, refuse_existing, remove, save_dataset, write_json, writing
-from ..engine import Engine, Progress, spread
+from ..engine import Engine, Progress, spread_all
 from ..fields import Source
 from ..noise import MemberNoise, Noise
 from ..training.record import RunRecord
 from .ensemble import GIB, Summary, keep_digits, members_at_once
+from .shares import opened
 
 SHARD, CHUNK = (32, 256), (32, 64)  # members, and rows as well as columns, of a file and of a chunk in it
 LAW = 768  # bytes that the laws of a cell take while members are drawn from them
@@ -115,9 +116,7 @@ def go_on(
 ) -> None:
     """Do the work of these pieces, and note each when it is there."""
     notes = read_json(part / NOTES)
-    for item, outcome in spread(work, waiting, engine):
-        if isinstance(outcome, Exception):
-            raise outcome
+    for item, _ in spread_all(work, waiting, engine):
         notes["done"].append(str(getattr(item, "piece", item)))
         write_json(part / NOTES, notes)
         if progress is not None:
@@ -195,7 +194,7 @@ def _laws(path: Path, source: Source, asked: str, piece: Piece) -> Laws:
     key = (path, asked, piece.query, piece.rows)
     if key not in _KEPT:
         _KEPT.clear()
-        run = RunRecord.open(path)
+        run = opened(path)
         one = source[piece.query : piece.query + 1]
         standard = run.scaling.standardise(one)
         _KEPT[key] = run, run.model.eval().drawing(standard, slice(*piece.rows)), one, standard

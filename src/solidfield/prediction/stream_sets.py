@@ -25,13 +25,14 @@ import xarray as xr
 import zarr
 
 from ..disk import TEMPORARY, digest, remove, writing
-from ..engine import Engine, Progress, spread
+from ..engine import Engine, Progress, spread_all
 from ..errors import SolidError
 from ..models.solid_set import SolidSet
 from ..questions.record import Record
 from ..training.record import RunRecord
 from . import stream
 from .answer import Scene, answer_shown, scene_latents
+from .ask import quantile_name
 from .ensemble import GIB
 from .shares import opened
 from .stream import Piece, begin, end, go_on, missing, parts
@@ -122,9 +123,7 @@ def stream_sets(
         some = queries[start : start + engine.jobs]
         wholes = {query: Whole(query, numbers[query], *scenes[query].among(record)) for query in some}
         fresh = [whole for query, whole in wholes.items() if members and not drawing.latents(query).exists()]
-        for _, outcome in spread(partial(draw_latents, drawing, max_memory), fresh, engine):
-            if isinstance(outcome, Exception):
-                raise outcome
+        list(spread_all(partial(draw_latents, drawing, max_memory), fresh, engine))
         items = (told_of(piece, wholes[piece.query], leads) for piece in waiting if piece.query in wholes)
         go_on(part, partial(draw_part, drawing), items, engine, progress, len(todo))
         for query in some:
@@ -218,9 +217,8 @@ def _arrays(
         if len(members):
             yield name, unfolded(members, mine)
         if piece.members[0] == 0:
-            tags = ("mean", "std", *(f"q{100 * q:02.0f}" for q in drawing.quantiles))
-            for tag, law in zip(tags, unfolded(laws, mine), strict=True):
-                yield f"{name}_{tag}", law
+            names = (f"{name}_mean", f"{name}_std", *(quantile_name(name, q) for q in drawing.quantiles))
+            yield from zip(names, unfolded(laws, mine), strict=True)
 
 
 def _fingerprint(record: Record, scenes: Sequence[Scene], told: SolidSet | None) -> str:

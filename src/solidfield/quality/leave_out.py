@@ -16,7 +16,7 @@ import torch
 from ..errors import SolidError
 from ..fields import Pair, Source, Target
 from ..grid import Grid
-from ..theory.covariance import CONSTANT, Covariance, mean_field, moments
+from ..theory.covariance import CONSTANT, TorusCovariance, mean_field, moments
 from ..theory.gaussian import Given, between, unrolled
 from ..theory.likelihood import refine
 
@@ -34,7 +34,7 @@ class Panel:
     value: np.ndarray  # (F, S), NaN = not read
 
 
-def fit_covariance(panel: Panel, sound: np.ndarray) -> tuple[float, float, Covariance]:  # centre, width, law
+def fit_covariance(panel: Panel, sound: np.ndarray) -> tuple[float, float, TorusCovariance]:  # centre, width, law
     """The stationary covariance of the sound sensors' standardised readings about one constant."""
     value = panel.value[:, sound]
     centre, width = float(np.nanmean(value)), float(np.nanstd(value))
@@ -50,7 +50,7 @@ def fit_covariance(panel: Panel, sound: np.ndarray) -> tuple[float, float, Covar
 
 
 def hidden_laws(
-    covariance: Covariance,
+    covariance: TorusCovariance,
     site: np.ndarray,  # (S, 2)
     value: np.ndarray,  # (F, S), NaN = not read; mean 0
     aside: Sequence[int] = (),  # sensors that no other is judged by

@@ -24,7 +24,7 @@ from ..grid import DEGREE, Grid
 from ..keys import evenly
 from ..pairs.frames import Frames, as_frames
 from ..prediction.context import frames_for, query
-from ..prediction.ensemble import draw
+from ..prediction.ensemble import draw_members
 from ..readings.intake import Readings, read_frames
 from ..training.record import RunRecord
 from .leave_out import Laws, Panel, fit_covariance, hidden_laws
@@ -89,7 +89,7 @@ def quality(
     members : int
         Of a run's ensemble. Default: 64.
     progress : callable, optional
-        Called with (done, total).
+        Called as `progress(what, done, total)`.
 
     Returns
     -------
@@ -220,8 +220,7 @@ def _by_run(
         without[:, :, row, column] = np.nan
         source, _ = query(run, replace(whole, values=without), panel.rows[seen], 0)
         identities = [s * len(panel.rows) + int(f) for f in seen]
-        drawn = draw(run.model, run.scaling, source, members, queries=identities).members
-        assert drawn is not None
+        drawn = draw_members(run.model, run.scaling, source, members, queries=identities)
         at = drawn[:, :, 0, channel, row, column].astype(np.float64)  # (K, n)
         if transform == "log":
             at = np.log(np.maximum(at, 1e-3 * np.exp(np.nanmin(panel.value))))

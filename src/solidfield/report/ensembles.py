@@ -19,7 +19,7 @@ from ..keys import evenly
 from ..models import build
 from ..pairs.scaling import Scaling
 from ..pairs.store import PairStore
-from ..prediction.ensemble import draw
+from ..prediction.ensemble import draw_members
 from ..training.record import RunRecord
 from .targets import Targets
 from .tree_maps import TreeMaps, at_targets
@@ -122,9 +122,8 @@ def draw_maps(
     if contender.model.spec.covariates == 0:
         source, later = replace(source, covariates=None), []
     K, queries = members if contender.model.stochastic else 1, [int(i) for i in examples]
-    summary = draw(contender.model, contender.scaling, source, K, steps=steps, later=later, seed=seed, queries=queries)
-    assert summary.members is not None
-    return summary.members
+    how = {"steps": steps, "later": later, "seed": seed, "queries": queries}
+    return draw_members(contender.model, contender.scaling, source, K, **how)
 
 
 def draw_targets(

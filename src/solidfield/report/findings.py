@@ -119,7 +119,7 @@ def evaluate_run(
     Returns
     -------
     Findings
-        `table` (a `Table` of scores), `verdict` (in words), and the evidence that `write_report` draws.
+        `table` (a `ScoreTable`), `verdict` (in words), and the evidence that `write_report` draws.
 
     Raises
     ------

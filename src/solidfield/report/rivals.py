@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ..keys import evenly, numpy_generator
 from ..prediction.answer import AT_ONCE, Scene
-from ..questions.asking import Hiding, ask
 from ..questions.record import SPLITS, Record
 from ..training.record import RunRecord
 from .exam import Exam
@@ -111,8 +110,6 @@ def kriged(
     found = []
     for start in range(0, len(scene.cell), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        window = scene.frame[part], scene.cell[part], scene.first[part], scene.last[part]
-        hiding = Hiding.nothing(len(window[0]))
-        questions = ask(known, *window, hiding, "test", torch.Generator())
+        questions = scene.questions(known, part)
         found.append(run.model.prior_quantiles(questions, latents[:, None], None if errors is None else errors[part]))
     return physical(run, torch.cat(found, 1).numpy(), scene.cell)

@@ -84,6 +84,7 @@ class Trees:
     leaves: np.ndarray  # (n, trees) leaf of each in each tree
     boosting: Any  # HistGradientBoostingRegressor
     errors: np.ndarray  # (m,) of boosting, ascending
+    known: np.ndarray  # (F,) bool: features that were known at all; scikit-learn takes no others
 
     @classmethod
     def fit(cls, told: np.ndarray, values: np.ndarray, frame: np.ndarray, seed: int) -> Trees:  # (n, F), (n,), (n,)
@@ -93,6 +94,8 @@ class Trees:
         aside = np.searchsorted(np.unique(frame), frame) % KEPT == 0
         if aside.all() or not aside.any():
             aside = np.arange(len(values)) % KEPT == 0
+        known = np.isfinite(told[~aside]).any(0)
+        told = told[:, known]
 
         def forest(leaf: int, trees: int = TRIED) -> Any:
             return RandomForestRegressor(trees, min_samples_leaf=leaf, max_features=0.5, random_state=seed)
@@ -109,7 +112,7 @@ class Trees:
             best = min(LEAVES, key=lambda leaf: float(np.abs(missed[leaf]).mean()))
             chosen.append(make(best, TREES).fit(told, values))
             errors = np.sort(missed[best])
-        return cls(chosen[0], values, chosen[0].apply(told), chosen[1], errors)
+        return cls(chosen[0], values, chosen[0].apply(told), chosen[1], errors, known)
 
     def members(self, told: np.ndarray, count: int, draws: np.random.Generator) -> dict[str, np.ndarray]:  # (K, n) each
         levels = even_levels(count, len(told), draws)
@@ -117,6 +120,7 @@ class Trees:
 
     def at(self, name: str, told: np.ndarray, levels: np.ndarray) -> np.ndarray:  # (n, F), (K, n) -> (K, n)
         """Draws of one of the two laws."""
+        told = told[:, self.known]
         if name == "forest":
             return leaf_members(self.forest, self.leaves, self.values, told, levels)
         return self.boosting.predict(told) + np.quantile(self.errors, levels)

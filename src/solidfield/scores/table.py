@@ -12,11 +12,12 @@ step from those of a single step. Values are in the units of the field; `score.s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ..disk import plain
 from ..errors import SolidError
 from .bins import Bin
 from .estimate import Estimate
@@ -211,18 +212,3 @@ def _value(found: Any) -> Value | None:
 
 def _number(value: float | None) -> float:
     return np.nan if value is None else value
-
-
-def plain(value: Any) -> Any:
-    """Records, arrays and NumPy scalars as JSON knows them; what is not finite becomes None."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if hasattr(value, "__dataclass_fields__"):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value

@@ -38,7 +38,7 @@ MEANS = (CONSTANT, *product(((1,), (0,), ()), (1.0, 10.0, 100.0)))
 
 
 @dataclass(frozen=True)
-class Covariance:
+class TorusCovariance:
     """Kernels over the offsets of the torus in the order of the FFT: zero first, negative ones last."""
 
     kernel: Tensor  # (Hp, Wp) float64, C
@@ -148,7 +148,7 @@ def _effect(
     return effect
 
 
-def moments(pair: Pair, grid: Grid, error: float = 0.0) -> Covariance:
+def moments(pair: Pair, grid: Grid, error: float = 0.0) -> TorusCovariance:
     """A non-negative sum of isotropic kernels, fitted to the products of co-observed readings."""
     radius = _radius(grid)  # (Hp, Wp)
     basis = _basis(radius, grid)  # (J, Hp, Wp)
@@ -226,7 +226,7 @@ def _shares(
 def from_spectra(
     spectrum: Tensor,  # (Hp, Wp) float64, S >= 0
     cross: dict[float, Tensor],  # lead: (Hp, Wp) complex128, R before the limit |R| <= S
-) -> Covariance:
+) -> TorusCovariance:
     tables = [spectrum, *(r * (spectrum / r.abs().clamp(min=1e-300)).clamp(max=1) for r in cross.values())]
     kernels = torch.fft.ifft2(torch.stack([table.to(torch.complex128) for table in tables])).real.contiguous()
-    return Covariance(kernels[0], kernels[1:], torch.tensor(list(cross), dtype=torch.float64))
+    return TorusCovariance(kernels[0], kernels[1:], torch.tensor(list(cross), dtype=torch.float64))

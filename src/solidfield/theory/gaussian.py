@@ -1,4 +1,4 @@
-"""A Gaussian field given readings of it: the one place where anything is conditioned on anything.
+"""A Gaussian field given readings of it.
 
 With K = L L^T the covariance of the readings y (errors of reading on its diagonal), X that between readings and cells,
 C that among the cells, and the mean taken off,
@@ -7,6 +7,9 @@ C that among the cells, and the mean taken off,
 
 Each reading given all the others needs no further factor (Dubrule 1983):  y_i - [K^-1 y]_i / [K^-1]_ii,  variance
 1 / [K^-1]_ii. L is factored in double precision; W is small enough for its products to be single.
+
+Kriging, priors and copulas of maps condition so. Where the weights K^-1 X are wanted themselves, of a few readings for
+each value, they are solved for there (`spacetime.py`, `trajectories.py`, `prediction/image_kriging.py`).
 
 Covariances of a stationary field are looked up by the step from cell to cell (`unrolled`, `between`).
 """

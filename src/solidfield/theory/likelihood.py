@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..fields import Pair
 from ..keys import torch_generator
-from .covariance import Covariance, from_spectra, offsets
+from .covariance import TorusCovariance, from_spectra, offsets
 
 READINGS = 64  # of a frame that are used at most; the work grows with their cube
 WORK = 512 * 100**2  # examples x (readings of an example)^2 that are used: some seconds a fit
@@ -74,11 +74,11 @@ def readings(pair: Pair, lead: float, shape: tuple[int, int]) -> Readings:
 
 
 def refine(
-    covariance: Covariance,  # a first guess
+    covariance: TorusCovariance,  # a first guess
     pair: Pair,  # one channel, (N, 1, H, W), the mean taken off
     error: float = 0.0,  # variance of the errors of reading
     rounds: int = ROUNDS,
-) -> tuple[Covariance, float]:
+) -> tuple[TorusCovariance, float]:
     """EM, stopped by one example in five that is held out; also the log-likelihood per held-out reading."""
     shape = (covariance.kernel.shape[0], covariance.kernel.shape[1])
     sets = [readings(pair, lead, shape) for lead in sorted(pair.source.lead.unique().tolist())]
@@ -86,7 +86,7 @@ def refine(
     held = [examples[torch.arange(len(examples)) % 5 == 4] for examples in sets]
     number = max(1, sum(int(examples.valid.sum()) for examples in held))
 
-    def score(candidate: Covariance) -> float:
+    def score(candidate: TorusCovariance) -> float:
         return sum(_likelihood(candidate, examples, error)[0] for examples in held) / number
 
     covariance = max((loosened(covariance, share) for share in LOOSER), key=score)
@@ -102,17 +102,17 @@ def refine(
     return covariance, best
 
 
-def loosened(covariance: Covariance, share: float) -> Covariance:
+def loosened(covariance: TorusCovariance, share: float) -> TorusCovariance:
     """A share of the variance no longer lasts from frame to frame: half of it smooth, half of it in single cells.
 
     A guess by moments may hold that something lasts for ever; one reading that does not then has no likelihood.
     """
     kernel = covariance.kernel.clone()
     kernel[0, 0] += 0.5 * share * kernel[0, 0]
-    return Covariance(kernel, (1 - 0.5 * share) * covariance.cross, covariance.leads)
+    return TorusCovariance(kernel, (1 - 0.5 * share) * covariance.cross, covariance.leads)
 
 
-def _round(covariance: Covariance, used: list[Readings], error: float) -> Covariance:
+def _round(covariance: TorusCovariance, used: list[Readings], error: float) -> TorusCovariance:
     """Two EM steps, an extrapolation along their trend in (log S, gamma), and a third step to settle."""
     first = _step(covariance, used, error)
     second = _step(first, used, error)
@@ -127,13 +127,13 @@ def _round(covariance: Covariance, used: list[Readings], error: float) -> Covari
     return _step(reached, used, error)
 
 
-def _coordinates(covariance: Covariance) -> Tensor:  # (1 + L, Hp, Wp) complex128: log S, then each gamma
+def _coordinates(covariance: TorusCovariance) -> Tensor:  # (1 + L, Hp, Wp) complex128: log S, then each gamma
     tables = torch.fft.fft2(torch.cat([covariance.kernel[None], covariance.cross]))
     spectrum = tables[0].real.clamp(min=1e-12)
     return torch.cat([spectrum.log()[None].to(tables.dtype), tables[1:] / spectrum])
 
 
-def _step(covariance: Covariance, used: list[Readings], error: float) -> Covariance:
+def _step(covariance: TorusCovariance, used: list[Readings], error: float) -> TorusCovariance:
     """One EM step; S is pooled over leads, each lead brings its coherence."""
     s = torch.fft.fft2(covariance.kernel).real
     pooled = torch.zeros_like(s)
@@ -155,7 +155,7 @@ def _step(covariance: Covariance, used: list[Readings], error: float) -> Covaria
 
 
 def _likelihood(
-    covariance: Covariance, examples: Readings, error: float
+    covariance: TorusCovariance, examples: Readings, error: float
 ) -> tuple[float, Tensor]:  # log-likelihood, (3, Hp, Wp)
     """Log-likelihood of the readings; alpha alpha^T - K^-1 per offset: within frames, forth, back."""
     forth = covariance.at(examples.lead)

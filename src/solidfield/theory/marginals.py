@@ -41,7 +41,7 @@ Widths = tuple[float, float]  # of the surroundings for location and scale, and 
 
 
 @dataclass(frozen=True)
-class Laws:
+class Marginals:
     """The marginal laws of one variable."""
 
     location: np.ndarray  # (P,)
@@ -95,7 +95,7 @@ class Surroundings:
         return whole + right[:, 0] / (matrix[:, 0, 0] + DOUBT), whole + line
 
 
-def estimate(readings: Listed, spec: Spec, width: float, around: float | None) -> Laws:
+def estimate(readings: Listed, spec: Spec, width: float, around: float | None) -> Marginals:
     """Location and scale from surroundings of one width, shape from those of another; None: the normal shape."""
     cells, number, near = readings.cells, spec.grid.cells, Surroundings(spec, width)
     count = np.bincount(cells, minlength=number).astype(float)
@@ -104,7 +104,7 @@ def estimate(readings: Listed, spec: Spec, width: float, around: float | None) -
     plain, line = near.level(count, np.bincount(cells, apart**2, number))
     scale = np.sqrt(np.clip(line, plain / 4, plain * 4)).clip(LEAST_SCALE)
     if around is None:
-        return Laws(location, scale, np.tile(SCORES, (number, 1)))
+        return Marginals(location, scale, np.tile(SCORES, (number, 1)))
     bins = len(EDGES) - 1
     which = np.clip(np.searchsorted(EDGES, apart / scale[cells]) - 1, 0, bins - 1)
     counted = np.bincount(cells * bins + which, minlength=number * bins).reshape(number, bins).astype(float)
@@ -114,7 +114,7 @@ def estimate(readings: Listed, spec: Spec, width: float, around: float | None) -
     quantiles = np.stack([np.interp(norm.cdf(SCORES), each, EDGES[1:]) for each in below])
     rises = np.maximum(np.diff(quantiles, axis=1), NARROW * STEP)
     shape = quantiles[:, :1] + np.pad(np.cumsum(rises, 1), ((0, 0), (1, 0)))
-    return Laws(location, scale, np.broadcast_to(shape, (number, len(SCORES))).copy())
+    return Marginals(location, scale, np.broadcast_to(shape, (number, len(SCORES))).copy())
 
 
 def choose_widths(readings: Listed, spec: Spec) -> Widths | None:
@@ -155,9 +155,9 @@ def _offsets(grid: Grid, axis: int) -> np.ndarray:  # (n, n) from each row or co
     return (step + n // 2) % n - n // 2 if grid.periodic[axis] else step
 
 
-def unchanged(cells: int) -> Laws:
+def unchanged(cells: int) -> Marginals:
     """Laws in whose scores a value is itself."""
-    return Laws(np.zeros(cells), np.ones(cells), np.tile(SCORES, (cells, 1)))
+    return Marginals(np.zeros(cells), np.ones(cells), np.tile(SCORES, (cells, 1)))
 
 
 def listed(pair: Pair, channel: int) -> Listed:

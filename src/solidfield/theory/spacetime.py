@@ -34,33 +34,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ..grid import RADIUS, Grid, narrowing
+from .covariance_table import Covariance, CovarianceTable, linked, pairwise
 from .gaussian import root_of
-from .near_table import NearTable
 
-TABLE = 2**24  # entries of a table of all covariances of a map, 64 MB; beyond, of those of neighbours
+TABLE = 2**24  # entries of a table of all covariances of a map, 64 MB; beyond, of those of neighbours,
+NEAR = 2**22  # ... of which a table has so many, 16 MB: what a processor keeps at hand
 TINY = 1e-3  # of a length or a duration: keeps gradients finite at zero
 STEPS, RATE = 150, 0.05  # of the fit
 FLAT_EARTH = 1.1  # the widest column over the narrowest: up to here all are as wide as in the middle
-
-
-class Covariance(Protocol):
-    """A covariance of whole offsets in frames, rows and columns."""
-
-    channels: int
-
-    def __call__(  # (..., 3), (...), (...) -> (...)
-        self, offset: Tensor, link: Tensor | None = None, row: Tensor | None = None
-    ) -> Tensor: ...
-
-    def between(  # (B, k, 3), (B, k), (B,) -> (B, k, k)
-        self, offset: Tensor, channel: Tensor | None = None, row: Tensor | None = None
-    ) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -175,11 +161,6 @@ class SpaceTime(nn.Module):
         first = None if row is None else (row[:, None] + offset[..., 1])[:, :, None]
         return self(offset[:, None, :] - offset[:, :, None], pairwise(channel, self.channels), first)
 
-    def across(self, here: Tensor, there: Tensor) -> Tensor:  # (..., 4), (..., 4) -> (...)
-        """The covariance of values at places: frame, row, column, variable."""
-        link = None if self.channels == 1 else linked(here[..., 3], there[..., 3], self.channels)
-        return self(there[..., :3] - here[..., :3], link, here[..., 1])
-
     def lookup(self, frames: int) -> Covariance:
         """C of whole offsets up to so many frames: a table, of a large map one of the offsets of neighbours.
 
@@ -187,8 +168,8 @@ class SpaceTime(nn.Module):
         """
         height, width = self.grid.shape
         entries = self.channels**2 * (2 * frames + 1) * (2 * height - 1) * (2 * width - 1)
-        tabulated = CovarianceTable if entries <= TABLE else NearTable
-        return self if self.globe else tabulated(self, self.grid, frames, self.channels)
+        most = None if entries <= TABLE else NEAR
+        return self if self.globe else CovarianceTable(self, self.grid, frames, self.channels, most)
 
     def fit(
         self,
@@ -219,54 +200,6 @@ class SpaceTime(nn.Module):
                 optimiser.step()
         self.requires_grad_(False)
         return float(loss.detach())
-
-
-class CovarianceTable:
-    """C tabulated for every offset: rows are as long as any difference, so a difference of places is one number."""
-
-    @torch.no_grad()
-    def __init__(self, covariance: Callable[..., Tensor], grid: Grid, frames: int, channels: int = 1):
-        self.frames, self.channels = frames, channels
-        reach = (frames, grid.shape[0] - 1, grid.shape[1] - 1)
-        axes = [torch.arange(-n, n + 1) for n in reach]
-        self.strides = torch.tensor([len(axes[1]) * len(axes[2]), len(axes[2]), 1])
-        offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, 2)
-        parts = offsets.split(2**18)
-        links = [None] if channels == 1 else list(torch.arange(channels**2))
-        self.table = torch.cat(
-            [covariance(part) if link is None else covariance(part, link) for link in links for part in parts]
-        )
-        self.entries = len(offsets)
-        self.centre = self.entries // 2
-
-    def __call__(self, offset: Tensor, link: Tensor | None = None, row: Tensor | None = None) -> Tensor:
-        return self.at(self.along(offset), link)
-
-    def along(self, offset: Tensor) -> Tensor:  # (..., 3) -> (...)
-        """A place as one number: its offset from a common one, times the strides."""
-        return (offset * self.strides).sum(-1)
-
-    def at(self, difference: Tensor, link: Tensor | None = None) -> Tensor:
-        """C of differences of places (`along`)."""
-        where = difference + self.centre
-        return self.table[where if link is None else where + link * self.entries]
-
-    def between(self, offset: Tensor, channel: Tensor | None = None, row: Tensor | None = None) -> Tensor:
-        place = self.along(offset)
-        return self.at(place[:, None, :] - place[:, :, None], pairwise(channel, self.channels))
-
-    def places(self, cells: Tensor, width: int) -> Tensor:  # flat cells of rows so wide, at frame 0
-        return cells // width * self.strides[1] + cells % width * self.strides[2]
-
-
-def linked(here: Tensor, there: Tensor, channels: int) -> Tensor:
-    """Two variables as one number."""
-    return here * channels + there
-
-
-def pairwise(channel: Tensor | None, channels: int) -> Tensor | None:  # (B, k) -> (B, k, k)
-    """The variables of every two readings; None where there is one variable."""
-    return None if channel is None else linked(channel[:, :, None], channel[:, None, :], channels)
 
 
 def krige(model: SpaceTime, known: Known, covariance: Covariance, as_read: bool = True) -> Laws:

@@ -29,8 +29,9 @@ from torch import Tensor
 
 from ..grid import points
 from ..noise import Noise
+from .covariance_table import Covariance, across
 from .gaussian import root_of
-from .spacetime import Covariance, SpaceTime, linked
+from .spacetime import SpaceTime
 
 DENSE = 1200  # values up to which their covariance is factored as it is
 READINGS = 1000  # those used at most for them: the ones that share most with what is asked for
@@ -151,20 +152,15 @@ def _scaled(model: SpaceTime, places: Tensor) -> np.ndarray:  # (n, 4) -> (n, 3 
     return np.concatenate([pace[0] * at[:, :1], pace[1] * points(model.grid, at[:, 1], at[:, 2])], 1)
 
 
-def _across(look: Covariance, here: Tensor, there: Tensor) -> Tensor:  # (..., 4), (..., 4) -> (...)
-    link = None if look.channels == 1 else linked(here[..., 3], there[..., 3], look.channels)
-    return look(there[..., :3] - here[..., :3], link, here[..., 1])
-
-
 def _dense(
     model: SpaceTime, look: Covariance, asked: Tensor, known: Tensor, errors: Tensor
 ) -> tuple[Tensor, Tensor]:  # (N, N) root of the covariance, (N,) standard deviations
     known, errors = _most_telling(look, asked, known, errors)
-    k = _across(look, known[:, None], known[None]).double()
+    k = across(look, known[:, None], known[None]).double()
     k.diagonal().add_(errors.double() + model.nugget[known[:, 3]])
-    cross = _across(look, asked[:, None], known[None]).double()
+    cross = across(look, asked[:, None], known[None]).double()
     half = torch.linalg.solve_triangular(root_of(k), cross.T, upper=False) if len(known) else cross.T
-    covariance = _across(look, asked[:, None], asked[None]).double() - half.T @ half
+    covariance = across(look, asked[:, None], asked[None]).double() - half.T @ half
     covariance.diagonal().add_(JITTER * model.variance[asked[:, 3]])
     return root_of(covariance), covariance.diagonal().sqrt()
 
@@ -174,7 +170,7 @@ def _most_telling(look: Covariance, asked: Tensor, known: Tensor, errors: Tensor
     if len(known) <= READINGS:
         return known, errors
     each = max(1, READINGS // len(asked))
-    best = torch.stack([_across(look, one, known).abs().topk(each).indices for one in asked]).unique()
+    best = torch.stack([across(look, one, known).abs().topk(each).indices for one in asked]).unique()
     return known[best], errors[best]
 
 
@@ -190,7 +186,7 @@ def _given_nearest(
     away, channel = there[..., :3] - asked[:, None, :3], there[..., 3] if model.channels > 1 else None
     k = look.between(away, channel, asked[:, 1])
     k = k + torch.diag_embed(sites.extra[near] + JITTER * variance[there[..., 3]])
-    c = _across(look, asked[:, None], there)
+    c = across(look, asked[:, None], there)
     weight = torch.cholesky_solve(c[..., None], root_of(k))[..., 0]
     left = whole - (weight * c).sum(1)
     return near, weight, torch.maximum(left, JITTER * whole)

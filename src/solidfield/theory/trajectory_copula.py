@@ -23,8 +23,9 @@ from ..grid import Grid
 from ..keys import torch_generator
 from ..noise import Noise
 from .copula import descend
+from .covariance_table import CovarianceTable
 from .gaussian import Given, root_of
-from .spacetime import CovarianceTable, SpaceTime
+from .spacetime import SpaceTime
 
 SUBSET = 96  # latents whose likelihood is computed at a time
 MOST = 1000  # readings that are conditioned on: the newest
@@ -33,7 +34,7 @@ STEPS, RATE = 120, 0.03  # of the fit
 
 
 @dataclass(frozen=True)
-class Latents:
+class TrajectoryLatents:
     """The latents of one variable at the targets of all leads of a source; frames count from the source's."""
 
     z: Tensor  # (n,)
@@ -64,7 +65,7 @@ class TrajectoryCopula(nn.Module):
         """Variance of what a reading does not tell of the field."""
         return self.covariance.nugget + (2 * self.log_nu).exp()
 
-    def correlation(self, latents: Latents) -> Tensor:  # (n, n) float64
+    def correlation(self, latents: TrajectoryLatents) -> Tensor:  # (n, n) float64
         both = torch.cat([latents.known, latents.places])
         whole = self.covariance(both[None] - both[:, None]).double()
         count = len(latents.known)
@@ -75,7 +76,7 @@ class TrajectoryCopula(nn.Module):
         scale = left.diagonal().clamp_min(JITTER).sqrt()  # around a periodic axis more may be explained than there is
         return left / (scale[:, None] * scale)
 
-    def fit(self, examples: Sequence[Latents], steps: int = STEPS, seed: int = 0) -> list[float]:
+    def fit(self, examples: Sequence[TrajectoryLatents], steps: int = STEPS, seed: int = 0) -> list[float]:
         """Maximise the composite likelihood of held-out latents; returns the loss at every step."""
         usable = [e for e in examples if len(e.z) >= 2]
         if not usable:
@@ -93,7 +94,7 @@ class TrajectoryCopula(nn.Module):
         self.boxes = {}
         return history
 
-    def _surprise(self, latents: Latents, scale: Tensor) -> Tensor:
+    def _surprise(self, latents: TrajectoryLatents, scale: Tensor) -> Tensor:
         factor = root_of(self.correlation(latents))
         white = torch.linalg.solve_triangular(factor, (latents.z / scale).double()[:, None], upper=False)
         return (0.5 * white.square().sum() + factor.diagonal().log().sum()) / len(latents.z)
@@ -190,6 +191,6 @@ def _forget(copula: TrajectoryCopula, keys: object) -> None:
     copula.boxes = {}
 
 
-def _subset(latents: Latents, generator: torch.Generator) -> Latents:
+def _subset(latents: TrajectoryLatents, generator: torch.Generator) -> TrajectoryLatents:
     some = torch.randperm(len(latents.z), generator=generator)[:SUBSET]
-    return Latents(latents.z[some], latents.places[some], latents.known)
+    return TrajectoryLatents(latents.z[some], latents.places[some], latents.known)

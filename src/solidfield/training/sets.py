@@ -16,12 +16,12 @@ from ..clock import EPOCH
 from ..config import TrainConfig
 from ..engine import Progress
 from ..grid import lengths
-from ..keys import key
+from ..keys import initial_weights
 from ..models.solid_set import SolidSet
-from ..pairs.covariates import Covariates, fit_recipe
+from ..pairs.covariates import Covariates
 from ..pairs.frames import Frames
 from ..pairs.holdout import Holdout
-from ..pairs.records import kept_readings, record_of, set_aside, without_held
+from ..pairs.records import kept_readings, record_of, record_recipe, set_aside, without_held
 from ..pairs.scaling import Scaling
 from ..questions.drawing import Plan
 from ..questions.record import Record
@@ -55,10 +55,8 @@ def train_sets(
 ) -> TrainResult:
     """Train the model of sets on frames; one run fills, now-casts and forecasts."""
     plan = Plan(leads=leads, fill=0.5, now=0.25, ahead=0.25)
-    told = replace(covariates or Covariates(), history=0.0)  # the record itself is the history
     holdout = replace(holdout, timezone=holdout.timezone or frames.timezone)
-    plain = Scaling((0.0,) * len(frames.variables), (1.0,) * len(frames.variables))
-    recipe, static = fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
+    recipe, static = record_recipe(frames, covariates or Covariates())
     everything = record_of(frames, recipe, static, holdout)
     held = holdout.cells(np.isfinite(frames.values).any((0, 1)), frames.grid)
     record = set_aside(without_held(everything, held))
@@ -82,17 +80,17 @@ def train_sets(
     else:
         transforms = (transform,) * len(record.variables)
     task = task_of(transforms)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(config.seed, "weights"))
-        model = _model(record, size | dict(options))
+    model = set_model(record, size | dict(options), config.seed)
     say(f"model: {model.label()}, {model.parameter_count() / 1e6:.2g} M parameters")
     return train_task(model, task, out, config, size | dict(options), resume, progress, reading=reading)
 
 
-def _model(record: Record, options: Mapping[str, Any]) -> SolidSet:
+def set_model(record: Record, options: Mapping[str, Any], seed: int = 0) -> SolidSet:
+    """The model of sets, made for these readings; initial weights are a function of the seed."""
     static = None if record.static is None else torch.from_numpy(record.static)
     depth = 0 if record.calendar is None else record.calendar.shape[1]
-    return SolidSet(record.grid, len(record.variables), calendar=depth, static=static, **options)
+    with initial_weights(seed):
+        return SolidSet(record.grid, len(record.variables), calendar=depth, static=static, **options)
 
 
 def best_transforms(
@@ -132,7 +130,7 @@ def best_transforms(
 @torch.no_grad()
 def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> Tensor:  # (C,)
     """Mean CRPS of the prior at held-out questions of each variable, over the standard deviation of its readings."""
-    model = _model(record, size)
+    model = set_model(record, size)
     with torch.enable_grad():
         task.prepare(model, brief=BRIEF)
     normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..disk import plain
 from ..errors import SolidError
 from ..grid import Bounds
-from ..prediction.ask import QUANTILES, area_mean, at
+from ..prediction.ask import QUANTILES, area_mean, at, quantile_name
+from ..prediction.card import about_zero
 from ..prediction.export import REDUCED
 from ..readings.areas import area_weights
 from ..readings.axes import axes_of
@@ -102,7 +104,7 @@ class Shown:
 
     def _variable(self, name: str) -> dict[str, Any]:
         about = self.maps[f"{name}_mean"].attrs
-        quantiles = [q for q in QUANTILES if f"{name}_q{100 * q:02.0f}" in self.maps]
+        quantiles = [q for q in QUANTILES if quantile_name(name, q) in self.maps]
         field, spread = self._limits(name)
         return {
             "name": name,
@@ -123,16 +125,14 @@ class Shown:
         layers = ["mean", *(f"member:{k}" for k in range(min(self.members, 3)))]
         values = np.stack([self.frame(name, layer, *time) for time in times for layer in layers])
         spread = np.stack([self.frame(name, "std", *time) for time in times]) if self._has_spread(name) else np.zeros(0)
-        low, high = _percentiles(values, 1, 99)
-        if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
-            low, high = -max(-low, high), max(-low, high)  # both signs: colours diverge about zero
+        low, high, _ = about_zero(*_percentiles(values, 1, 99))
         return [low, high], [0.0, _percentiles(spread, 0, 99.5)[1]]
 
     def _times(self) -> dict[str, Any]:
         start, lead = self.maps["init_time"].values, self.maps["lead_time"].values
         clock = np.issubdtype(start.dtype, np.datetime64)
         if not clock:
-            return {"clock": False, "start": _plain(start), "lead": _plain(lead)}
+            return {"clock": False, "start": plain(start), "lead": plain(lead)}
         milliseconds = start.astype("datetime64[ms]").astype(np.int64).tolist()
         return {"clock": True, "start": milliseconds, "lead": (lead / np.timedelta64(1, "ms")).tolist()}
 
@@ -146,7 +146,7 @@ class Shown:
             return self._extra(EXTRAS[layer], variable, start)
         kind, _, detail = layer.partition(":")
         time = {"init_time": start, "lead_time": lead}
-        stored = f"{variable}_q{100 * _number(detail, 0, 1):02.0f}" if kind == "q" else f"{variable}_{kind}"
+        stored = quantile_name(variable, _number(detail, 0, 1)) if kind == "q" else f"{variable}_{kind}"
         exact = kind != "q" or any(abs(float(detail) - q) < 1e-9 for q in QUANTILES)
         if exact and stored in self.maps:
             return self._read(self.maps[stored].isel(time))
@@ -232,15 +232,15 @@ class Shown:
 
     def _law(self, law: xr.Dataset, variable: str, first: int, above: float | None) -> dict[str, Any]:
         """Of a place or an area along the times: from its members, else as stored."""
-        names = {str(q): f"{variable}_q{100 * q:02.0f}" for q in QUANTILES}
+        names = {str(q): quantile_name(variable, q) for q in QUANTILES}
         if not self.members:
-            stored = {q: _plain(law[name].values.ravel()) for q, name in names.items() if name in law}
-            return {"first": first, "mean": _plain(law[f"{variable}_mean"].values.ravel()), "quantiles": stored}
+            stored = {q: plain(law[name].values.ravel()) for q, name in names.items() if name in law}
+            return {"first": first, "mean": plain(law[f"{variable}_mean"].values.ravel()), "quantiles": stored}
         members = law[variable].transpose("member", ...).values.reshape(self.members, -1)  # (K, T)
-        rows = dict(zip(names, map(_plain, np.quantile(members, QUANTILES, axis=0)), strict=True))
-        found = {"first": first, "mean": _plain(members.mean(0)), "quantiles": rows}
+        rows = dict(zip(names, map(plain, np.quantile(members, QUANTILES, axis=0)), strict=True))
+        found = {"first": first, "mean": plain(members.mean(0)), "quantiles": rows}
         if above is not None:
-            found["above"] = _plain(np.where(np.isnan(members).any(0), np.nan, (members > above).mean(0)))
+            found["above"] = plain(np.where(np.isnan(members).any(0), np.nan, (members > above).mean(0)))
         return found
 
 
@@ -260,11 +260,6 @@ def _number(text: str, low: float = -np.inf, high: float = np.inf) -> float:
     if not low <= number <= high:
         raise SolidError(f"'{text[:20]}' is not a number from {low:g} to {high:g}")
     return number
-
-
-def _plain(values: np.ndarray) -> list[float | None]:
-    """JSON knows no NaN."""
-    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def plain_request(query: Mapping[str, str]) -> dict[str, Any]:

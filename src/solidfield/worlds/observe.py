@@ -15,37 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 
 from ..engine import Progress
 from ..errors import SolidError
-from ..grid import Grid
 from ..keys import numpy_generator
 from ..pairs.store import PairStore
 from ..pairs.writing import Example, write_pairs
 from .scenarios import ScenarioLike, as_dict, scenario_masks
+from .store import Truth
 
 READ_BYTES = 2**26  # truth held in memory at a time
-
-
-class Truth(Protocol):
-    """What `observe` needs of a truth store; `worlds.store.Truth` is one."""
-
-    @property
-    def grid(self) -> Grid: ...
-    @property
-    def times(self) -> np.ndarray: ...  # (F,)
-    @property
-    def variables(self) -> tuple[str, ...]: ...
-    @property
-    def shifts(self) -> tuple[int, int]: ...  # steps in cells along (y, x) that leave the world's law alone; 0 = none
-    @property
-    def world(self) -> dict[str, Any]: ...
-    @property
-    def count(self) -> int: ...  # trajectories
-    def read(self, indices: Sequence[int]) -> np.ndarray: ...  # (n, F, C, H, W) float32
 
 
 def observe(
@@ -85,7 +66,7 @@ def observe(
     units : sequence of str, optional
         A unit for each variable.
     progress : callable, optional
-        Called with trajectories done and their number.
+        Called as `progress(what, done, total)`, with numbers of trajectories.
     window : int, default 1
         Frames that an example knows: the source and those before it, each with its own sensors. They are stored once.
 

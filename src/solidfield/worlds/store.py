@@ -110,7 +110,7 @@ def write_truth(
     chunk : int, default 16
         Trajectories a file: a few megabytes, and a few seconds of work lost by a crash.
     progress : callable, optional
-        Called with trajectories done and their number.
+        Called as `progress(what, done, total)`, with numbers of trajectories.
     apply : callable, optional
         Computes chunks elsewhere. Default: here, one after another.
 

@@ -28,9 +28,10 @@ from ...clock import local
 from ...engine import Progress
 from ...errors import SolidError
 from ...pairs.covariates import Covariates
-from ...pairs.frames import Frames, frame_pairs
+from ...pairs.frames import Frames
 from ...pairs.holdout import FIRST_DAY, Holdout
 from ...pairs.masked import masked_pairs
+from ...pairs.pairing import frame_pairs
 from ...pairs.store import PairStore
 from ...report import Findings
 from ...report.scoring import measure_targets

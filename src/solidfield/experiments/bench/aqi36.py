@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from ...models.solid_set import SolidSet
 from ...models.stretch import KINDS
 from ...pairs.records import set_aside
 from ...prediction.answer import Scene, answer
-from ...questions.asking import Hiding, Questions, ask
+from ...questions.asking import Questions
 from ...questions.drawing import Plan
 from ...questions.record import Record
 from ...scores.calibration import coverage
@@ -36,8 +35,8 @@ from ...training.lessons import QuestionTask
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import AQI36, CREDIT, read_aqi36
 from ..text import Table, number
-from ..trainer import threads, trained_on_questions
-from .laws import physical
+from ..trainer import one_thread, trained_on_questions
+from .laws import latents, physical, questions_about
 
 LEVELS = np.arange(1, 20) / 20
 GAPS = {"1 h": (1, 1), "2-6 h": (2, 6), "7-24 h": (7, 24), "longer": (25, 10**6)}
@@ -81,7 +80,7 @@ class Aqi36Cell(Cell):
             record = set_aside(record)
         run, plan = place.work / "runs" / self.run, PLANS.get(self.part, UNREAD)
         model, task, seconds = trained_on_questions(record, plan, run, self.minutes, self.seed, progress)
-        with threads(1):
+        with one_thread():
             found = judged(data, model, task, asked, self.members if self.part == "gaps" else 0, self.seed)
         return found | {"training_seconds": seconds}
 
@@ -131,15 +130,7 @@ def quantiles(
     of: Callable[[Questions, torch.Tensor], torch.Tensor], record: Record, frame: np.ndarray, cell: np.ndarray
 ) -> np.ndarray:  # (19, n)
     """Of laws that answer questions at normal latents; standardised."""
-    normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
-    parts = []
-    for start in range(0, len(frame), 512):
-        rows = slice(start, start + 512)
-        count = len(frame[rows])
-        window = np.full(count, -PLAN.before), np.full(count, PLAN.after)
-        hiding, generator = Hiding.nothing(count), torch.Generator()
-        questions = ask(record, frame[rows], cell[rows], *window, hiding, "test", generator)
-        parts.append(of(questions, normal))
+    parts = [of(some, latents(LEVELS)) for some in questions_about(record, frame, cell, PLAN, 512)]
     return torch.cat(parts, 1).double().numpy()
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from ...engine import Progress
 from ...keys import numpy_generator
 from ...pairs.store import PairStore
-from ...prediction.ensemble import draw
+from ...prediction.ensemble import draw_members
 from ...scores.metrics import block_means
 from ...scores.uniformity import LEVEL, rank_scores, uniformity
 from ...worlds import GaussianWorld, Posterior, WarpedPosterior, WarpedWorld
@@ -70,11 +70,10 @@ class CalibrationCell(Cell):
             found = {name: [] for name in ASKED}
             for some in np.array_split(np.arange(len(scenes.chosen)), -(-len(scenes.chosen) // AT_ONCE)):
                 source = scenes.store.batch(scenes.chosen[some]).source
-                drawn = draw(
+                drawn = draw_members(
                     run.model, run.scaling, source, self.members, steps=len(LEADS), leads=LEADS, seed=self.seed,
                     queries=[int(n) for n in scenes.chosen[some]],
-                ).members  # fmt: skip
-                assert drawn is not None
+                )  # fmt: skip
                 for row, n in enumerate(some):
                     maps = drawn[:, row, :, 0]
                     scenes.judge(found, int(n), maps[:, 0], maps[:, 1], maps[:, 1:].mean(1)[:, ::SPARSE, ::SPARSE])

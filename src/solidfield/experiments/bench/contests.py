@@ -23,11 +23,10 @@ import pandas as pd
 
 from ...clock import from_seconds, local
 from ...keys import numpy_generator
-from ...pairs.covariates import Covariates, fit_recipe
+from ...pairs.covariates import Covariates
 from ...pairs.frames import Frames
 from ...pairs.holdout import FIRST_DAY, Holdout
-from ...pairs.records import record_of, set_aside
-from ...pairs.scaling import Scaling
+from ...pairs.records import record_of, record_recipe, set_aside
 from ...questions.drawing import Plan
 from ...questions.record import SPLITS, Record
 from ..datasets import era5, germany, kolkata
@@ -116,10 +115,7 @@ def germany_contest(folder: Path) -> Contest:
 
 
 def _record(frames: Frames, holdout: Holdout) -> Record:
-    plain = Scaling((0.0,), (1.0,))
-    told = Covariates(history=0.0)
-    recipe, static = fit_recipe(told, frames.grid, frames.timezone, frames.times, frames.variables, plain)
-    return record_of(frames, recipe, static, holdout)
+    return record_of(frames, *record_recipe(frames, Covariates()), holdout)
 
 
 def _days(record: Record, frame: np.ndarray, timezone: str | None) -> np.ndarray:

@@ -49,14 +49,22 @@ def compare(
 ) -> Result:
     """Ratios of CRPS and spread to the exact law's, and coverage."""
     crps = crps_map(members, truth.astype(members.dtype))
-    inside = np.full(truth.shape, np.nan)
-    inside[free] = covered(*ranks(select(members, truth, free)), len(members), 0.9)
-    spread = np.sqrt(members.var(axis=0, ddof=1, dtype=np.float64))
     return {
         "crps": ratio(means(crps, free), means(best, free)),
-        "spread": ratio(means(spread, free), means(std, free)),
-        "coverage": bootstrap(means(inside, free))._asdict(),
+        "spread": ratio(means(spread_map(members), free), means(std, free)),
+        "coverage": bootstrap(means(inside_map(members, truth, free), free))._asdict(),
     }
+
+
+def spread_map(members: np.ndarray) -> np.ndarray:  # (K, ...) -> (...)
+    return np.sqrt(members.var(axis=0, ddof=1, dtype=np.float64))
+
+
+def inside_map(members: np.ndarray, truth: np.ndarray, free: np.ndarray) -> np.ndarray:  # (K, N, H, W) -> (N, H, W)
+    """Does the 90 % interval hold the truth? NaN where a cell does not count."""
+    inside = np.full(truth.shape, np.nan)
+    inside[free] = covered(*ranks(select(members, truth, free)), len(members), 0.9)
+    return inside
 
 
 def asked_tables(title: str, asked: Iterable[str], results: Sequence[Result]) -> list[Table]:

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from ...disk import plain
 from ...engine import Progress
 from ...keys import evenly
 from ...report.ensembles import closed_forms, draw_maps
 from ...report.maps import RIVALS
 from ...report.targets import truth_targets
-from ...scores.table import Score, plain
+from ...scores.table import Score
 from ...worlds import NavierStokes
 from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, members_of, scheme, train_scheme

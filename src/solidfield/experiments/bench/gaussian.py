@@ -20,7 +20,6 @@ from ...engine import Progress
 from ...fields import Source
 from ...keys import evenly, numpy_generator
 from ...pairs.store import PairStore
-from ...scores.calibration import covered, ranks
 from ...scores.estimate import bootstrap
 from ...scores.metrics import block_means, crps_map, energy_scores, roughness, select
 from ...theory.distance import distances_to_sensor
@@ -28,7 +27,7 @@ from ...worlds import GaussianWorld, Posterior
 from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, members_of, scheme, train_scheme
 from ..text import Table, named, with_error
-from .exact import means, measured, normal_crps, ratio
+from .exact import compare, inside_map, means, measured, normal_crps, ratio, spread_map
 from .figures import gaussian_figure, scene_figure
 from .gaussian_joint import SCHEMES as JOINT_SCHEMES
 from .gaussian_joint import JointCell
@@ -140,27 +139,18 @@ class Judge:
         return whole | {"sensors": np.flatnonzero(~self.free[0])}
 
     def compare(self, ensemble: np.ndarray) -> dict[str, Any]:  # (K, N, H, W)
-        K, free = len(ensemble), self.free
-        spread = np.sqrt(ensemble.var(axis=0, ddof=1, dtype=np.float64))
-        crps = crps_map(ensemble, self.truth.astype(ensemble.dtype))
-        cells = select(ensemble, self.truth, free)
-        inside = np.full(self.truth.shape, np.nan)
-        inside[free] = covered(*ranks(cells), K, 0.9)
+        free, spread, inside = self.free, spread_map(ensemble), inside_map(ensemble, self.truth, self.free)
         blocks, truth_blocks = block_means(ensemble, BLOCK), block_means(self.truth, BLOCK)
         block_crps = crps_map(blocks, truth_blocks.astype(blocks.dtype))
-        block_spread = np.sqrt(blocks.var(axis=0, ddof=1, dtype=np.float64))
         energy = energy_scores(select(ensemble.astype(np.float32), self.truth.astype(np.float32)))
         rough = np.array([roughness(ensemble[:, n], (True, True), std=1.0) for n in range(len(self.truth))])
         truth_rough = np.array([roughness(field, (True, True), std=1.0) for field in self.truth])
         at_sensors = [(ensemble[:, n].mean(0) - field)[~free[n]] for n, field in enumerate(self.truth)]
         bins = np.digitize(self.distance, DISTANCES)
-        return {
-            "crps": ratio(means(crps, free), means(self.best, free)),
-            "spread": ratio(means(spread, free), means(self.std, free)),
+        return compare(ensemble, self.truth, free, self.best, self.std) | {
             "spread_correlation": bootstrap(_correlations(spread, self.std, free))._asdict(),
-            "coverage": bootstrap(means(inside, free))._asdict(),
             "block_crps": ratio(block_crps.mean((1, 2)), self.best_block.mean((1, 2))),
-            "block_spread": ratio(block_spread.mean((1, 2)), self.block_std.mean((1, 2))),
+            "block_spread": ratio(spread_map(blocks).mean((1, 2)), self.block_std.mean((1, 2))),
             "energy": ratio(energy, self.best_energy),
             "roughness": ratio(rough, truth_rough),
             "error_at_sensors": float(np.sqrt(np.mean(np.concatenate(at_sensors) ** 2))),

@@ -28,6 +28,7 @@ from ...questions.record import Record
 from ...scores.calibration import covered, ranks
 from ...scores.estimate import bootstrap
 from ...scores.metrics import crps_map, select
+from ...theory.covariance_table import across
 from ...theory.spacetime import SpaceTime
 from ..cell import Cell, Place, Result
 from ..text import Table
@@ -62,7 +63,7 @@ class Joint:
     @cached_property
     def covariance(self) -> np.ndarray:  # (n, n) of a stretch, float64
         every = torch.cartesian_prod(*(torch.arange(n) for n in (FRAMES, 2, *GRID.shape)))[:, [0, 2, 3, 1]]
-        return torch.cat([world().across(part[:, None], every[None]) for part in every.split(256)]).double().numpy()
+        return torch.cat([across(world(), part[:, None], every[None]) for part in every.split(256)]).double().numpy()
 
     @cached_property
     def nugget(self) -> np.ndarray:  # (n,)

@@ -22,7 +22,7 @@ from ...keys import evenly, numpy_generator
 from ...models.solid_set import SolidSet
 from ...pairs.store import PairStore
 from ...prediction.answer import Scene, answer
-from ...prediction.ensemble import draw
+from ...prediction.ensemble import draw_members
 from ...questions.drawing import Plan
 from ...questions.record import SPLITS, Record
 from ...worlds import GaussianWorld, Posterior
@@ -76,11 +76,10 @@ class WindowCell(Cell):
         else:
             trained = train_scheme(self.scheme, judge.store, run, self.minutes, self.seed, progress)
             source = judge.store.batch(judge.chosen).source
-            drawn = draw(
+            drawn = draw_members(
                 trained.model, trained.scaling, source, self.members, steps=len(LEADS), leads=LEADS, seed=self.seed
             )
-            assert drawn.members is not None
-            members = {name: _asked(drawn.members[:, :, :, 0], lead) for name, lead in ASKED.items()}
+            members = {name: _asked(drawn[:, :, :, 0], lead) for name, lead in ASKED.items()}
             told = {"stretch": dict(zip(map(str, LEADS), trained.model.stretch[0].tolist(), strict=True))}
         return {"asked": {name: judge.compare(name, members[name], every) for name in ASKED}} | told
 

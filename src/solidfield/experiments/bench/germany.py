@@ -25,7 +25,7 @@ from ...scores.metrics import crps_map
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.germany import CREDIT, read_germany
 from ..text import Table, number
-from ..trainer import threads, trained_on_questions
+from ..trainer import one_thread, trained_on_questions
 from .laws import held, laws_at
 
 FOLDS = 10
@@ -54,7 +54,7 @@ class GermanyCell(Cell):
         record = set_aside(data.record(np.where(away, np.nan, data.values)))
         run = place.work / "runs" / self.run
         model, task, seconds = trained_on_questions(record, PLAN, run, self.minutes, self.seed, progress)
-        with threads(1):
+        with one_thread():
             station, frame = np.nonzero(np.isfinite(data.values.T) & away[:, None])
             everything = data.record(data.values)  # each station is asked about with its own record hidden
             laws = laws_at(model, task.scaling, everything, frame, data.cells[station], PLAN, unread=True)

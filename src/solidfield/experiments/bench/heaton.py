@@ -24,7 +24,7 @@ from ...scores.calibration import coverage
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.kolkata import find
 from ..text import Table
-from ..trainer import threads
+from ..trainer import one_thread
 from .real import Members, Seeds, some
 
 BLOCK = 10  # cells along the side of a block
@@ -54,7 +54,7 @@ class HeatonCell(Cell):
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         given, truth = read_heaton(place.files("heaton"))
         start = time.process_time()
-        with threads(1):
+        with one_thread():
             filled = fill_image(given, self.members, self.seed)
         minutes = (time.process_time() - start) / 60
         judged = np.isfinite(truth) & ~np.isfinite(given)

@@ -20,8 +20,8 @@ from typing import Annotated
 
 from ...engine import Progress
 from ...pairs.covariates import Covariates
-from ...pairs.frames import frame_pairs
 from ...pairs.holdout import Holdout
+from ...pairs.pairing import frame_pairs
 from ...pairs.store import PairStore
 from ...training.record import RunRecord
 from ..cell import Cell, Experiment, Result

@@ -25,9 +25,9 @@ from ...clock import local
 from ...engine import Progress
 from ...keys import numpy_generator
 from ...models.solid_set import SolidSet
-from ...pairs.covariates import Covariates, fit_recipe
+from ...pairs.covariates import Covariates
 from ...pairs.frames import Frames
-from ...pairs.records import record_of
+from ...pairs.records import record_of, record_recipe
 from ...pairs.scaling import Scaling
 from ...prediction.at_hand import recalibrated
 from ...questions.drawing import Plan
@@ -38,7 +38,7 @@ from ..cell import Cell, Experiment, Place, Result
 from ..datasets.airdelhi import FOLDS, fold_rows
 from ..datasets.kolkata import CREDIT, read_kolkata
 from ..text import Table, number
-from ..trainer import threads, trained_on_questions
+from ..trainer import one_thread, trained_on_questions
 from .laws import LEVELS, held, laws_at
 
 FIRST = pd.Timestamp("2023-12-01")
@@ -76,7 +76,7 @@ class KolkataDayCell(Cell):
         rows = Rows.of(read_kolkata(place.files("kolkata"), KINDS[self.kind]))
         run = place.work / "runs" / self.run
         model, task, seconds = trained_on_questions(rows.taught, PLAN, run, self.minutes, self.seed, progress)
-        with threads(1):
+        with one_thread():
             laws: dict[str, list[np.ndarray]] = {"solid": [], "kriging": [], "forest": []}
             truth, group = [], []
             for day in DAYS[:: self.every]:
@@ -107,9 +107,7 @@ class Rows:
 
     @classmethod
     def of(cls, frames: Frames) -> Rows:
-        plain = Scaling((0.0,), (1.0,))
-        recipe, static = fit_recipe(Covariates(), frames.grid, frames.timezone, frames.times, frames.variables, plain)
-        record = record_of(frames, recipe, static)
+        record = record_of(frames, *record_recipe(frames, Covariates()))
         start = local(frames.times[:1], frames.timezone)[0]
         hours = (start - FIRST) / pd.Timedelta(hours=1) + np.arange(len(record))
         day = np.floor(hours / 24).astype(np.int64) + 1

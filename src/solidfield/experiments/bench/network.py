@@ -31,7 +31,7 @@ from ...training.sets import LEADS, train_sets
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets import aqi36, kolkata
 from ..text import Table
-from ..trainer import QUESTIONS, alone, threads
+from ..trainer import QUESTIONS, alone, one_thread
 from .brief import in_brief, tables, verdicts
 from .real import Members, Minutes, Scenes, Seeds, some
 
@@ -81,7 +81,7 @@ class NetworkCell(Cell):
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         folder = place.work / "runs" / self.run
-        with alone(folder.with_name(f"{folder.name}.lock")), threads(1):
+        with alone(folder.with_name(f"{folder.name}.lock")), one_thread():
             run = self._trained(folder, place.files(self.part), progress)
             findings = evaluate_questions(
                 run,

@@ -24,7 +24,7 @@ from ...models import solid_set
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import CREDIT, read_aqi36
 from ..text import Table, number, ratio, with_error
-from ..trainer import threads, trained_on_questions
+from ..trainer import one_thread, trained_on_questions
 from .aqi36 import PLANS
 from .contests import GAP, Contest, kolkata_contest
 from .flow import FlowCell
@@ -93,7 +93,7 @@ class SetPart(Cell):
         contest, change = CONTESTS[self.contest](place.files(self.contest)), CHANGES[self.change]
         record = contest.record if change.calendar else replace(contest.record, calendar=None)
         plan, run = replace(contest.plan, **change.plan), place.work / "runs" / self.run
-        with constants(change.constants), threads(1):
+        with constants(change.constants), one_thread():
             changed = {"options": change.options, "training": change.training}
             model, task, seconds = trained_on_questions(
                 record, plan, run, self.minutes, self.seed, progress, (contest.transform,), **changed

@@ -32,7 +32,7 @@ from ...scores.estimate import Estimate, bootstrap
 from ...scores.metrics import crps_map
 from ..cell import Cell, Experiment, Place, Result
 from ..text import Table
-from ..trainer import alone, threads, trained_on_questions
+from ..trainer import alone, one_thread, trained_on_questions
 from .contests import CONTESTS, Contest
 from .laws import held, laws_at, levels
 
@@ -69,7 +69,7 @@ def solid_laws(
     model, task, seconds = trained_on_questions(
         contest.record, contest.plan, folder, minutes, seed, progress, transforms
     )
-    with threads(1):
+    with one_thread():
         laws = laws_at(model, task.scaling, contest.record, contest.frame, contest.cell, contest.plan)
     return laws, {"training_seconds": seconds, "cpu_seconds": time.process_time() - begin}
 

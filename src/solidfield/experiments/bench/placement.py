@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from scipy.stats import spearmanr
 
 from ...config import TrainConfig
 from ...engine import Progress
 from ...grid import lengths
-from ...keys import key, numpy_generator
+from ...keys import numpy_generator
 from ...models.solid_set import SolidSet
 from ...pairs.scaling import Scaling
 from ...placement.gain import Covariances, Joint, choose, gain_of
@@ -33,6 +32,7 @@ from ...placement.trial import choose_by, own_errors
 from ...questions.drawing import Plan
 from ...questions.record import Record
 from ...training.lessons import QuestionTask
+from ...training.sets import set_model
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.kolkata import CREDIT
 from ..datasets.placement import CELL, Pool, Rows, read_pool, read_test
@@ -157,9 +157,7 @@ def _fitted(pool: Pool, seed: int) -> tuple[Record, SolidSet, Scaling]:
     scaling = Scaling.of_record(record, record.of_split("train"), ("log",))
     plan = Plan(before=0, after=0, unread=1.0, longest=2)
     task = QuestionTask(scaling.of_readings(record), scaling, plan, TrainConfig(steps=1000, seed=seed), {})
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(seed, "weights"))
-        model = SolidSet(grid, 1, lengths(grid)[0], 0)
+    model = set_model(record, {"lengths": lengths(grid)[0], "frames": 0}, seed)
     task.prepare(model)
     return record, model, scaling
 

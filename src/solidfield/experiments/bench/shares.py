@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Annotated
 
 import torch
@@ -20,8 +19,9 @@ from ...questions.drawing import Plan, draw
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.aqi36 import CREDIT, read_aqi36
 from ..text import Table
-from ..trainer import threads, trained_on_questions
+from ..trainer import one_thread, trained_on_questions
 from .aqi36 import LEVELS, published_crps
+from .laws import latents
 
 ALL = Plan(leads=tuple(range(1, 7)), fill=0.5, now=0.25, ahead=0.25)  # as `solid train` shares them out
 ONLY = {
@@ -46,9 +46,9 @@ class SharesCell(Cell):
         record, run = data.record(data.ground), place.work / "runs" / self.run
         plan = ONLY.get(self.part, ALL)
         model, task, seconds = trained_on_questions(record, plan, run, self.minutes, self.seed, progress)
-        normal = torch.tensor([NormalDist().inv_cdf(p) for p in LEVELS])[:, None]
+        normal = latents(LEVELS)
         judges, found = task.record.of_split("test"), {}
-        with threads(1):
+        with one_thread():
             for kind in ONLY if self.part == "all" else (self.part,):
                 parts = []
                 for start in range(0, JUDGES, AT_ONCE):

@@ -25,7 +25,7 @@ from ...worlds import WarpedPosterior, WarpedWorld
 from ..cell import Cell, Experiment, Place, Result
 from ..schemes import account, is_closed, members_of, scheme, train_scheme
 from ..text import Table, number, with_error
-from .exact import compare, measured, ratio
+from .exact import compare, measured, ratio, spread_map
 
 BLOCK, MANY = 4, 400  # side of a block in cells; exact members that tell the best CRPS of a block
 LEADS, STRIDE = (0, 1), 2  # frames of the world in a step
@@ -124,10 +124,9 @@ class Judge:
         truth, free = self.truth[lead], np.isnan(self.given(lead)) | (lead > 0)
         best = np.stack([law.crps(field.reshape(1, -1)) for law, field in zip(self.exact(lead), truth, strict=True)])
         many = self.exact_members(lead, MANY, numpy_generator(1, "blocks of the exact posterior", lead))
-        least = np.sqrt(many.var(axis=0, ddof=1, dtype=np.float64))
         blocks = block_means(truth, BLOCK)
         of_blocks = [crps_map(block_means(drawn, BLOCK), blocks.astype(drawn.dtype)) for drawn in (members, many)]
-        found = compare(members, truth, free, best.reshape(truth.shape), least)
+        found = compare(members, truth, free, best.reshape(truth.shape), spread_map(many))
         return found | {"block_crps": ratio(*(each.mean((1, 2)) for each in of_blocks))}
 
 

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 
 from ...clock import local, zone
-from ...engine import Progress
 from ...errors import SolidError
 from ...grid import Grid
 from ...pairs.frames import Frames
@@ -36,27 +35,25 @@ CORNER, CELL = (28.48, 77.10), (0.009, 0.0102)  # degrees: of cell (0, 0), and i
 MOST_CELLS = 40_000  # the benchmark's box has 27 x 22; a box far beyond it comes from wrong coordinates
 FOLDS = 5
 KEYS = ["slot", "y", "x"]
+VARIABLE = "pm2_5"
 
 
-def read_airdelhi(folder: Path | str, variable: str = "pm2_5", progress: Progress | None = None) -> Frames:
+def read_airdelhi(folder: Path | str) -> Frames:
     """The daily files as frames of 30 minutes on the benchmark's cells, all of them that were ever visited."""
     folder = find(Path(folder), "airdelhi", PATTERN)
     files = sorted(folder.glob(PATTERN))
     if not files:
         raise SolidError(f"{folder} has no daily file YYYY-MM-DD_all.csv; name the folder of AirDelhi with --data")
-    columns = {"time": "dateTime", "y": "lat", "x": "long", "value": variable, "sensor": "deviceId"}
+    columns = {"time": "dateTime", "y": "lat", "x": "long", "value": VARIABLE, "sensor": "deviceId"}
     table = open_table(files, columns=columns, timezone=TIMEZONE, units="ug/m3")
     sums = pd.DataFrame({"total": [], "count": []}, index=pd.MultiIndex.from_arrays([[], [], []], names=KEYS))
-    read = 0
     for rows, _ in table.chunks(sensors=False):
         placed = place(rows.time, rows.y, rows.x).assign(value=rows.values[:, 0]).dropna()
         part = placed.groupby(KEYS)["value"].agg(total="sum", count="count")
         sums = pd.concat([sums, part]).groupby(level=KEYS).sum()
-        read += len(rows)
-        table.tell(progress, read)
     if sums.empty:
         raise SolidError(f"no reading in {folder} lies between {FIRST} and {LAST}, 05:00 to 22:30; check its times")
-    return _frames(sums["total"] / sums["count"], variable)
+    return _frames(sums["total"] / sums["count"])
 
 
 def place(time: np.ndarray, y: np.ndarray, x: np.ndarray) -> pd.DataFrame:  # (n,) UTC, degrees -> slot, y, x
@@ -69,7 +66,7 @@ def place(time: np.ndarray, y: np.ndarray, x: np.ndarray) -> pd.DataFrame:  # (n
     return pd.DataFrame({"slot": slot.where(kept), "y": cells[0], "x": cells[1]})
 
 
-def _frames(means: pd.Series, variable: str) -> Frames:  # by (slot, y, x)
+def _frames(means: pd.Series) -> Frames:  # by (slot, y, x)
     slot, iy, ix = (means.index.get_level_values(name) for name in KEYS)
     slot, iy, ix = pd.DatetimeIndex(slot), iy.to_numpy(np.int64), ix.to_numpy(np.int64)
     first, shape = (int(iy.min()), int(ix.min())), (int(np.ptp(iy)) + 1, int(np.ptp(ix)) + 1)
@@ -82,11 +79,11 @@ def _frames(means: pd.Series, variable: str) -> Frames:  # by (slot, y, x)
     middle = tuple(corner + (at + 0.5) * size for corner, at, size in zip(CORNER, first, CELL, strict=True))
     grid = Grid(shape, CELL, (middle[0], middle[1]), axes=("lat", "lon"), units="degrees")
     stamps = times.to_numpy().astype("datetime64[ns]")
-    return Frames(values, stamps, grid, (variable,), ("ug/m3",), EVERY * 60.0, timezone=TIMEZONE, anchor="round")
+    return Frames(values, stamps, grid, (VARIABLE,), ("ug/m3",), EVERY * 60.0, timezone=TIMEZONE, anchor="round")
 
 
 def larger_part(
-    frames: Frames, fold: int = 0, seed: int = 0
+    frames: Frames,
 ) -> np.ndarray:  # (T, H, W) bool: the 4/5 of each day's rows (A or C); what else was read is the 1/5 (B or D)
     """The benchmark's cut, of all rows of a day."""
     seen = np.isfinite(frames.values[:, 0])
@@ -94,18 +91,18 @@ def larger_part(
     days = local(frames.times, frames.timezone).normalize().to_numpy()
     for day in np.unique(days):
         rows = np.argwhere(seen & (days == day)[:, None, None])  # (n, 3), in the order of slot, y, x
-        larger[tuple(rows[fold_rows(len(rows), fold, seed)].T)] = False
+        larger[tuple(rows[fold_rows(len(rows))].T)] = False
     return larger
 
 
-def fold_rows(count: int, fold: int = 0, seed: int = 0) -> np.ndarray:  # (m,) ascending
+def fold_rows(count: int, fold: int = 0) -> np.ndarray:  # (m,) ascending
     """Which of `count` rows form a fold of a 5-fold shuffle, as scikit-learn's KFold draws it.
 
     >>> fold_rows(10).tolist()
     [2, 8]
     """
     order = np.arange(count)
-    np.random.RandomState(seed).shuffle(order)  # the benchmark's generator
+    np.random.RandomState(0).shuffle(order)  # the benchmark's generator and seed
     sizes = np.full(FOLDS, count // FOLDS)
     sizes[: count % FOLDS] += 1
     end = int(sizes[: fold + 1].sum())

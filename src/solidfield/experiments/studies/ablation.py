@@ -17,13 +17,13 @@ REGIONS = {"M_i": "at M_i", "M_o": "at M_o without M_i", "grid": "full grid"}
 
 
 def lambdas(shelf: Shelf) -> dict[float, Result | None]:
-    made = catalog.ablation(shelf.scale, ())
+    made = catalog.ablation(shelf.scale)
     return {lam: shelf.get(cell) for lam, cell in zip(LAMBDAS, made, strict=False)}
 
 
 def fillings(shelf: Shelf) -> dict[str, StudyCell]:
     """What stands before the network: nothing, an interpolation, or the default's laws that start from kriging's."""
-    made = catalog.ablation(shelf.scale, ())
+    made = catalog.ablation(shelf.scale)
     return dict(zip(FILLINGS, made[len(LAMBDAS) :], strict=True)) | {"kriging prior": made[LAMBDAS.index(0.05)]}
 
 

@@ -18,7 +18,6 @@ from ..schemes import PAPER
 from .measure import StudyCell
 from .scale import Scale
 
-STUDIES = ("forecasting", "efficiency", "uncertainty", "ablation", "patterns", "between")
 DENSITIES = (0.04, 0.10, 0.40)
 OURS = ("solid", "solid-paper", "oracle", "solid-onepass")
 STRONG = ("unet", "ffno", "oformer", "unet-mixture")  # the lowest at 10 % with a mask channel: asked at 4 and 40 %, too
@@ -56,8 +55,7 @@ SMOKE_MODELS = ("solid", "solid-paper", "oracle", "unet", "infty-diff", "kriging
 
 def cells(study: str, scale: Scale, strong: Sequence[str] = STRONG) -> list[StudyCell]:
     """The cells of a study, the most important first."""
-    makers = (forecasting, efficiency, uncertainty, ablation, patterns, between)
-    every = dict(zip(STUDIES, makers, strict=True))[study](scale, strong)
+    every = forecasting(scale, strong) if study == "forecasting" else MAKERS[study](scale)
     chosen = [cell for cell in every if scale.size != "smoke" or _in_smoke(cell)]
     return list({cell.key: cell for cell in chosen}.values())
 
@@ -86,8 +84,8 @@ def _in_smoke(cell: StudyCell) -> bool:
     )
 
 
-def random(density: float, regime: str = "instance", overlap: float = 0.0) -> Scenario:
-    return Scenario("random", density, regime, overlap=overlap)
+def random(density: float, overlap: float = 0.0) -> Scenario:
+    return Scenario("random", density, "instance", overlap=overlap)
 
 
 def make(
@@ -170,7 +168,7 @@ def long(scale: Scale, label: str, minutes: float, seed: int = 0) -> StudyCell:
     return replace(cell, minutes=minutes / 2) if game else cell
 
 
-def efficiency(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
+def efficiency(scale: Scale) -> list[StudyCell]:
     here = random(0.10)
     full = [make(scale, fair(name), here) for name in SIZES]
     few = [make(scale, fair(name), here, share=FEW) for name in [*SIZES, "kriging"]]
@@ -182,7 +180,7 @@ def efficiency(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
     return [*full, make(scale, "kriging", here), *few, *sized]
 
 
-def uncertainty(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
+def uncertainty(scale: Scale) -> list[StudyCell]:
     shown = ("solid", "solid-paper", "oracle", "solid-onepass", fair("unet-mixture"), fair("infty-diff"), "kriging")
     rolled = make(scale, "solid", random(0.10), rollout=scale.rollout)
     return [rolled, *(make(scale, label, random(0.10)) for label in shown), direct(scale)]
@@ -194,7 +192,7 @@ def direct(scale: Scale) -> StudyCell:
     return cell if cell.minutes is None else replace(cell, minutes=5 * cell.minutes)
 
 
-def ablation(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
+def ablation(scale: Scale) -> list[StudyCell]:
     here = random(0.10, overlap=OVERLAP)
     lambdas = [make(scale, f"solid, lambda {lam:g}", here, {"lam": lam}, short=True) for lam in LAMBDAS]
     filled = [
@@ -207,7 +205,7 @@ def _filling(fill: str) -> str:
     return "no filling" if fill == "none" else f"{fill} filling"
 
 
-def patterns(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
+def patterns(scale: Scale) -> list[StudyCell]:
     return [make(scale, "solid", scenario, short=True) for scenario in twelve(scale).values()]
 
 
@@ -216,7 +214,11 @@ def twelve(scale: Scale) -> dict[str, Scenario]:
     return {name: replace(s, block=scale.block) if s.pattern == "block" else s for name, s in PAPER_SCENARIOS.items()}
 
 
-def between(scale: Scale, strong: Sequence[str]) -> list[StudyCell]:
+def between(scale: Scale) -> list[StudyCell]:
     labels = ("solid", "kriging", "persistence")
     here = [make(scale, label, random(0.10)) for label in labels]
     return [*here, *(replace(cell, split="between") for cell in here)]
+
+
+MAKERS = {make.__name__: make for make in (efficiency, uncertainty, ablation, patterns, between)}
+STUDIES = ("forecasting", *MAKERS)

@@ -90,7 +90,7 @@ def against_nine(shelf: Shelf) -> str:
     masked = ranked({fair(name): found[fair(name)] for name in NINE})
     if ours is None or not plain or not masked:
         return unknown("the comparison with the nine")
-    theirs, there = paper.best_rival(1)
+    theirs, there = paper.best_rival()
     ratio, fairer = ours / plain[0][1], ours / masked[0][1]
     gains = [1 - b / a for name in NINE if (a := crps(found[name])) and (b := crps(found[fair(name)]))]
     return (

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ...disk import plain
 from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
 from ...report.scoring import judge
 from ...report.targets import Targets, Truth, truth_targets
 from ...scores.calibration import error_by_spread, fold_ranks
 from ...scores.metrics import Cells
-from ...scores.table import Score, plain
+from ...scores.table import Score
 
 REGIONS = {"M_i": "sensors", "M_o": "targets", "off": "unobserved", "grid": "grid"}
 RANKS = 10  # bins of the rank histogram

@@ -25,7 +25,7 @@ from ...forecast import Fitted
 from ...models import model_class
 from ...pairs.scaling import Scaling
 from ...pairs.store import PairStore
-from ...prediction.ensemble import draw
+from ...prediction.ensemble import draw_members
 from ...report.ensembles import closed_forms, draw_maps
 from ...report.targets import truth_targets
 from ...training.checkpoint import State, load_state, save_state
@@ -34,7 +34,7 @@ from ...training.task import PairTask
 from ...worlds import Truth
 from ..cell import Place, Result
 from ..costs import ensemble_cost, pass_cost
-from ..trainer import STANDING, alone, built, threads, trained
+from ..trainer import STANDING, alone, built, one_thread, trained
 from .cell import Setting
 from .data import pairs_of, scenes, truth_of
 from .judged import mean_scores, means_of, picture, rollout_scores, scores
@@ -60,7 +60,7 @@ class StudyCell(Setting):
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
         """Run the cell, or finish it; everything that a report may ask for."""
-        with threads(1):
+        with one_thread():
             truth = truth_of(self, place.work, progress)
             store = pairs_of(self, truth, place.work, progress)
             last = truth.frames - 1 - 2 * self.rollout
@@ -100,7 +100,7 @@ def _trained(
     def drawing(
         memory: float | None = None, leads: Sequence[int] | None = None, count: int = len(chosen)
     ) -> np.ndarray:  # (K, N, L, C, H, W)
-        ensemble = draw(
+        return draw_members(
             run.model,
             run.scaling,
             source[:count],
@@ -111,9 +111,7 @@ def _trained(
             seed=cell.seed,
             queries=[int(i) for i in chosen[:count]],
             progress=progress,
-        ).members
-        assert ensemble is not None
-        return ensemble
+        )
 
     start = time.process_time()
     drawn = drawing(leads=cell.leads[1:] if cell.window > 1 else None)

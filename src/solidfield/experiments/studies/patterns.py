@@ -41,7 +41,7 @@ def table(shelf: Shelf) -> str:
 def odd_frames(shelf: Shelf) -> str:
     header = ("model", "even frames", "odd frames, never trained on", "ratio", "90 % covers, odd frames")
     rows = []
-    for cell in catalog.between(shelf.scale, ())[:3]:
+    for cell in catalog.between(shelf.scale)[:3]:
         even, odd = shelf.get(cell), shelf.get(replace(cell, split="between"))
         row = (cell.label, with_error(even), with_error(odd), ratio(crps(odd), crps(even)))
         rows.append((*row, number(coverage(odd), 3, "-")))

@@ -113,7 +113,7 @@ def _against_nine(found: Column) -> str:
     if ours is None or not nine:
         return unknown("the nine")
     best = min(nine, key=lambda label: nine[label].mean)
-    _, there = paper.best_rival(1)
+    _, there = paper.best_rival()
     return (
         f"Against the best of the nine, given the mask and the time ({best}, {nine[best].mean:.3f}; {len(nine)} of 9 "
         f"stored), solid has {ours.mean / nine[best].mean:.2f} of its CRPS; in the paper SOLID has "

@@ -85,21 +85,19 @@ def gap(lower: Result, higher: Result, region: str = "off") -> Gap:
     return Gap(estimate.mean, estimate.error)
 
 
-def ranked(found: dict[str, Result | None], region: str = "off") -> list[tuple[str, float]]:
+def ranked(found: dict[str, Result | None]) -> list[tuple[str, float]]:
     """Labels and CRPS from the lowest on, of those that are stored."""
-    values = {label: crps(result, region) for label, result in found.items()}
+    values = {label: crps(result) for label, result in found.items()}
     return sorted(((label, value) for label, value in values.items() if value is not None), key=lambda row: row[1])
 
 
-def table_of(
-    found: Mapping[str, Result | None], columns: Mapping[str, Callable[[Result], str]], first: str = "model"
-) -> str:
+def table_of(found: Mapping[str, Result | None], columns: Mapping[str, Callable[[Result], str]]) -> str:
     """A row for each label; a column is a title and what it shows of a result."""
     rows = [
         (named(label), *(MISSING if result is None else show(result) for show in columns.values()))
         for label, result in found.items()
     ]
-    return markdown((first, *columns), rows)
+    return markdown(("model", *columns), rows)
 
 
 def with_error(result: Result | None, region: str = "off", missing: str = MISSING) -> str:

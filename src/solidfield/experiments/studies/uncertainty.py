@@ -18,11 +18,11 @@ from .shelf import Shelf, coverage, score, table_of
 
 def cells(shelf: Shelf) -> dict[str, Result | None]:
     """The compared ensembles at 10 %."""
-    return {cell.label: shelf.get(cell) for cell in catalog.uncertainty(shelf.scale, ())[1:-1]}
+    return {cell.label: shelf.get(cell) for cell in catalog.uncertainty(shelf.scale)[1:-1]}
 
 
 def rolled(shelf: Shelf) -> Result | None:
-    return shelf.get(catalog.uncertainty(shelf.scale, ())[0])
+    return shelf.get(catalog.uncertainty(shelf.scale)[0])
 
 
 def _rho(result: Result, kind: str) -> str:

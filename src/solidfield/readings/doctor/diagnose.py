@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...disk import plain
 from ...engine import Progress
 from ..records import Refused, refusal_file
 from ..rows import MIXED
@@ -81,9 +82,7 @@ class Diagnosis:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; what is not a number is None."""
-        plain = asdict(self)
-        del plain["drawn"]
-        return _plain(plain)
+        return plain({name: value for name, value in asdict(self).items() if name != "drawn"})
 
     def found(self, what: str) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.what == what)
@@ -215,13 +214,3 @@ def _statistics(counts: Counts, kept: Kept) -> tuple[Statistics, ...]:
         numbers = (float(x) for x in (ends[0], *quantiles, ends[1]))
         result.append(Statistics(name, units, count, counts.rows - count, *numbers))
     return tuple(result)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value.item() if isinstance(value, np.generic) else value
