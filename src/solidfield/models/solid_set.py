@@ -210,17 +210,17 @@ class SolidSet(nn.Module):
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator)
         channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
-        error, shares = lesson.errors / law.std, self._learners(lesson)
+        error, shares = lesson.errors / law.std, self._learning(lesson)
         crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel, error, shares)
         return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator, error, shares)).mean()
 
-    def _learners(self, lesson: Lesson) -> Tensor:  # (B, M)
+    def _learning(self, lesson: Lesson) -> Tensor:  # (B, M)
         """What each network learns from a target: of places set aside the first learns nothing."""
         count = len(self.encoder.networks)
         first = F.one_hot(torch.zeros_like(lesson.aside, dtype=torch.long), count)
         return (1 - first * lesson.aside[:, None]) / count
 
-    def _unaware(self, lesson: Lesson) -> Tensor:  # (B, M)
+    def _answering(self, lesson: Lesson) -> Tensor:  # (B, M)
         """Shares in the pool: of unread places set aside all is the first network's, which was never asked there."""
         count = len(self.encoder.networks)
         unread = lesson.aside & ~(lesson.questions.known & lesson.questions.own).any(1)
@@ -277,7 +277,7 @@ class SolidSet(nn.Module):
         features, law = self.evened(lesson.questions, as_read=True)
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
-        return self.law.latent(features, z, channel, error, self._unaware(lesson)), self._prior_latent(lesson, law)
+        return self.law.latent(features, z, channel, error, self._answering(lesson)), self._prior_latent(lesson, law)
 
     @torch.no_grad()
     def calibrate(self, held_out: Iterable[Lesson], everywhere: Iterable[Lesson] = ()) -> dict[str, float]:
