@@ -28,8 +28,9 @@ def expected(asked: torch.Tensor, known: torch.Tensor, errors: torch.Tensor) -> 
     return (left / scale / scale[:, None]).numpy()
 
 
-def check(members: int, tolerance: float) -> None:
+def check(members: int, tolerance: float, rows: torch.Tensor | slice = slice(None)) -> None:
     asked, known, errors = scene()
+    asked = asked[rows]
     z = joint_latents(covariance(), asked, known, errors, MemberNoise(0, [0], range(members))).numpy()
     found = z.T @ z / members
     np.testing.assert_allclose(found, expected(asked, known, errors), atol=tolerance)
@@ -59,6 +60,26 @@ def test_a_covariance_that_reaches_far_beyond_the_map_leaves_marginals_as_they_a
     z = joint_latents(model, asked, known, torch.zeros(4), MemberNoise(0, [0], range(1500)))
     assert z.std(0).sub(1).abs().max() < 0.1  # five standard errors
     assert z.std(0).mean() == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("few", [1, 7, 31])
+def test_levels_hold_every_value_once_and_begin_with_a_few(few):
+    """Also of values that lie on no lattice, such as gaps of a few stations in a few hours."""
+    rng = np.random.default_rng(0)
+    for count in (1, 5, 40, 300):
+        scattered = torch.from_numpy(rng.integers(0, 50, (count, 4)) * [1, 1, 1, 0])
+        odd = scattered[((scattered - scattered.amin(0)) % 2).any(1)]  # on no coarser lattice
+        for asked in (scattered, odd) if len(odd) else (scattered,):
+            (_, coarsest), *finer = trajectories._levels(asked, few)
+            assert 0 < len(coarsest) <= few
+            every = torch.cat([coarsest, *(mine for _, mine in finer)])
+            assert sorted(every.tolist()) == list(range(len(asked)))
+
+
+def test_values_that_lie_on_no_lattice_have_the_conditional_correlations(monkeypatch):
+    monkeypatch.setattr(trajectories, "DENSE", 3)
+    asked = scene()[0]
+    check(4000, 0.09, ((asked - asked.amin(0)) % 2).any(1))
 
 
 def test_without_readings_the_field_is_drawn_as_it_is():

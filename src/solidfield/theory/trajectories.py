@@ -28,6 +28,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from ..grid import points
+from ..keys import evenly
 from ..noise import Noise
 from .covariance_table import Covariance, across
 from .gaussian import root_of
@@ -94,11 +95,12 @@ def _levels(asked: Tensor, few: int) -> list[tuple[int, Tensor]]:  # (N, 4) -> l
     place, channel = (asked[:, :3] - asked[:, :3].amin(0)).numpy().astype(np.int32), asked[:, 3].numpy()
     twos = np.where(place == 0, 30, np.log2(np.maximum(place & -place, 1))).min(1).astype(np.int8)
     top = 0
-    while (twos >= top).sum() > few and top < 30:
+    while (twos >= top).sum() > few and (twos > top).any():
         top += 1
-    found = [(top, torch.from_numpy(np.flatnonzero(twos >= top)))]
-    for level in range(top - 1, -1, -1):
-        mine = np.flatnonzero(twos == level)
+    coarsest = evenly(np.flatnonzero(twos >= top), few)  # of places that lie together on no coarser lattice, some
+    found, left = [(top, torch.from_numpy(coarsest))], np.setdiff1d(np.arange(len(twos)), coarsest)
+    for level in range(top, -1, -1):
+        mine = left[np.minimum(twos[left], top) == level]
         # Of neighbours on a level, of next neighbours, and of variables, the one is drawn given the other.
         here = place[mine]
         kinds = (here >> level & 1) @ [1, 2, 4] + 8 * ((here >> level + 1 & 1) @ [1, 2, 4]) + 64 * channel[mine]
