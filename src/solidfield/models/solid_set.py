@@ -216,16 +216,16 @@ class SolidSet(nn.Module):
 
     def _learning(self, lesson: Lesson) -> Tensor:  # (B, M)
         """What each network learns from a target: of places set aside the first learns nothing."""
-        count = len(self.encoder.networks)
-        first = F.one_hot(torch.zeros_like(lesson.aside, dtype=torch.long), count)
-        return (1 - first * lesson.aside[:, None]) / count
+        first = self._first(lesson)
+        return ~(first & lesson.aside[:, None]) / len(first)
 
     def _answering(self, lesson: Lesson) -> Tensor:  # (B, M)
         """Shares in the pool: of unread places set aside all is the first network's, which was never asked there."""
-        count = len(self.encoder.networks)
-        unread = lesson.aside & ~(lesson.questions.known & lesson.questions.own).any(1)
-        first = F.one_hot(torch.zeros_like(unread, dtype=torch.long), count).float()
-        return torch.where(unread[:, None], first, 1 / count)
+        first, own = self._first(lesson), lesson.questions.known & lesson.questions.own
+        return torch.where((lesson.aside & ~own.any(1))[:, None], first.float(), 1 / len(first))
+
+    def _first(self, lesson: Lesson) -> Tensor:  # (M,) bool: which network is the first
+        return torch.arange(len(self.encoder.networks), device=lesson.aside.device) == 0
 
     @torch.no_grad()
     def crps(self, lesson: Lesson) -> Tensor:  # (B,)
