@@ -101,11 +101,17 @@ def _run(experiment: Experiment, every: Sequence[Cell], shared: Shared) -> None:
             update(left + " | ".join(state.running), state.done, state.total)
 
         outcome = run_cells(picked, place, shared.results, show.command(), engine, shared.within, report)
-    if (sheet := picked[0].sheet) is not None:
-        write_sheet(shared.out or shared.results / f"{sheet}.json", experiment.name, picked)
+    for sheet in dict.fromkeys(cell.sheet for cell in picked if cell.sheet is not None):
+        path = shared.out or shared.results / f"{sheet}.json"
+        write_sheet(path, experiment.name, _listed([cell for cell in every if cell.sheet == sheet], picked, shared))
     _show(experiment, picked, outcome, shared)
     if outcome.failed:
         raise typer.Exit(2)
+
+
+def _listed(every: Sequence[Cell], picked: Sequence[Cell], shared: Shared) -> list[Cell]:
+    """The cells of a table: what --only leaves out still belongs to it where it is stored."""
+    return [cell for cell in every if cell in picked or read_result(cell, shared.results) is not None]
 
 
 def _show(experiment: Experiment, picked: Sequence[Cell], outcome: Outcome, shared: Shared) -> None:
