@@ -62,15 +62,17 @@ def test_every_kind_of_question_is_told_apart():
     middle = np.flatnonzero((record.frames == 6) & (record.cells == 20))
     frame, cell = record.frames[middle], record.cells[middle]
 
-    def kind(first: int, last: int, hiding: Hiding) -> str:
+    def kind(first: int, last: int, hiding: Hiding, placed: bool = False) -> str:
         asked = ask(record, frame, cell, np.array([first]), np.array([last]), hiding, "train", torch.Generator())
-        return KINDS[int(kind_of(asked)[0])]
+        return KINDS[int(kind_of(asked, torch.tensor([placed]))[0])]
 
     never = torch.tensor([[1, 0]])
     thin = torch.zeros(1)
     assert len(middle) == 1
     assert kind(-5, 5, Hiding(torch.tensor([[-3, 3]]), never, thin)) == "gap 2-6"
     assert kind(-5, 5, Hiding.unread(1)) == "unread"
+    assert kind(-5, 5, Hiding.unread(1), placed=True) == "gap 25+"  # silent, but known by what is usual
+    assert kind(-5, -1, Hiding.unread(1), placed=True) == "ahead 1"
     assert kind(-5, 5, Hiding(torch.tensor([[-9, 9]]), torch.tensor([[-1, 1]]), thin)) == "unread, outage"
     assert kind(-5, -1, Hiding.nothing(1)) == "ahead 1"
     assert kind(-5, -3, Hiding.nothing(1)) == "ahead 2-4"

@@ -76,7 +76,7 @@ def test_features_of_an_unread_place_are_the_mean_over_places_around_it():
         return ask(record, *window, Hiding.nothing(len(cell)), "train", torch.Generator())
 
     questions = asked(cells)
-    found, _ = model.evened(questions, as_read=True)
+    found, *_ = model.evened(questions, as_read=True)
     own, _, _ = model.laws(questions)
     row, column = divmod(int(cells[0]), GRID.shape[1])
     moved = [(np.clip(row + y, 0, 5), np.clip(column + x, 0, 6)) for y, x in ((0, 0), *AROUND)]

@@ -31,7 +31,9 @@ from solidfield.training.sets import best_transforms
 
 HOURS, SHAPE = 144, (3, 4)
 KNOWN = [place for place in range(len(KINDS)) if place not in UNREAD_KINDS]
-AS_IT_IS = Plan(leads=(1, 2), fill=0.5, now=0.2, ahead=0.3, sparse=0.0, sparse_unread=0.0, outage=0.0, as_was=0.0)
+AS_IT_IS = Plan(
+    leads=(1, 2), fill=0.5, now=0.2, ahead=0.3, sparse=0.0, sparse_unread=0.0, silent=0.0, outage=0.0, as_was=0.0
+)
 
 
 def readings(seed: int = 0) -> xr.DataArray:
@@ -319,7 +321,7 @@ def test_laws_hold_their_share_of_the_readings_at_hand(run, rough):
     record = standard_record(run, as_frames(season(rough)))
     fitting = recalibrated(run.model, record, AS_IT_IS)
     fresh = draw(record, np.arange(len(record.cells)), 2000, AS_IT_IS, "test", torch.Generator().manual_seed(5))
-    kind = kind_of(fresh.questions)
+    kind = kind_of(fresh.questions, run.model.placed(fresh.questions))
     edges = torch.tensor([[-1.6449], [1.6449]])
     missed = []
     for model in (run.model, fitting):

@@ -45,7 +45,7 @@ def predict(
         bool, typer.Option("--past-only", help="solid-set: maps at lead 0 without what came later.")
     ] = False,
     as_read: Annotated[
-        bool, typer.Option("--as-read", help="solid-set with offsets: what a sensor would read, not the field.")
+        bool, typer.Option("--as-read", help="solid-set: what a sensor there would read, not the field.")
     ] = False,
     mean_over: Annotated[str | None, typer.Option(help="Of the mean of so long, such as 24h, up to each lead.")] = None,
     max_over: Annotated[str | None, typer.Option(help="Of the maximum of so long up to each lead.")] = None,

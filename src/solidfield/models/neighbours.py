@@ -84,6 +84,7 @@ def _nearest(
         known=there,
         asked_cell=questions.asked_cell,
         asked_channel=asked,
+        asked_new=questions.asked_new,
         calendar=questions.calendar,
     )
     return Known(

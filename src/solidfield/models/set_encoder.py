@@ -104,13 +104,13 @@ class SetEncoder(nn.Module):
         layers: int = 2,
         heads: int = 4,
         calendar: int = 0,
-        static: int = 0,
+        told: int = 0,  # numbers of a place: what is usual there, and static fields
         channels: int = 1,
         networks: int = 1,
     ):
         super().__init__()
         self.named = channels if channels > 1 else 0  # of several variables a token says which it is
-        reading, target = TOKEN + static + self.named, TARGET + calendar + static + self.named
+        reading, target = TOKEN + told + self.named, TARGET + calendar + told + self.named
         self.networks = nn.ModuleList(Network(reading, target, features, layers, heads) for _ in range(networks))
 
     def forward(
@@ -120,8 +120,8 @@ class SetEncoder(nn.Module):
         lengths: Tensor,  # (3,) typical steps between readings: frames, rows, columns
         variance: Tensor,  # (B, 1) of the field under the prior
         calendar: Tensor,  # (B, D)
-        static: Tensor,  # (B, S) fields at the target
-        static_known: Tensor,  # (B, k, S) fields at the readings, relative to the target's
+        told: Tensor,  # (B, S) of the target's place
+        told_known: Tensor,  # (B, k, S) of the readings' places, relative to the target's
         blur: Blur | None = None,  # in training
     ) -> Tensor:  # (B, networks * features)
         valid = known.valid
@@ -154,10 +154,10 @@ class SetEncoder(nn.Module):
             ],
             -1,
         )
-        readings = torch.cat([token, static_known, which], -1) * valid[..., None]
+        readings = torch.cat([token, told_known, which], -1) * valid[..., None]
         when = torch.where(valid, frames.abs(), 24.0).amin(1).clamp(max=24)
         about = torch.stack([law.mean, law.std.log(), valid.float().mean(1), when.log1p()], -1)
-        target = torch.cat([about, calendar, static, whose], -1)
+        target = torch.cat([about, calendar, told, whose], -1)
         return torch.cat([network(readings, target, valid) for network in self.networks], -1)
 
 

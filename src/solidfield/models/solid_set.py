@@ -29,12 +29,25 @@ from torch import Tensor, nn
 from ..forecast import Objective
 from ..grid import Grid
 from ..questions.asking import Lesson, Questions
+from ..questions.usual import NUMBERS, LeftOut
 from ..scores.conformal import FEWEST
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from .neighbours import NEAREST, nearest_readings
 from .set_encoder import Blur, SetEncoder
-from .stretch import KINDS, LEVELS, NARROWEST, SLIMMEST, UNREAD_KINDS, WIDEST, body, kind_of, stretched, stretches
+from .stretch import (
+    KINDS,
+    LEVELS,
+    NARROWEST,
+    SLIMMEST,
+    UNREAD_KINDS,
+    WIDEST,
+    body,
+    kind_of,
+    stretched,
+    stretches,
+    wider,
+)
 
 FULL = 0.999  # of a tail: beyond, nothing is told apart
 FLAT = 0.05  # standard deviations: the shortest tail
@@ -42,6 +55,7 @@ TAIL = 0.99  # the quantile of the readings where their tail begins
 NETWORKS = 2  # whose laws are pooled
 LIKELIHOOD = 0.1  # its weight beside the CRPS
 AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs(x) <= 2]  # rows, columns: see above
+TRUSTED = 0.5  # from such a trust on a place is known by what is usual there
 FEW = 160  # places that a network learns by heart; of many more it cannot
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
 TRANSFORMS = ("none", "log", "sqrt")
@@ -76,10 +90,8 @@ class SolidSet(nn.Module):
         self.prior = SpaceTime(grid, lengths, channels=channels, globe=True, offsets=offsets).requires_grad_(False)
         self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
         self.static: Tensor
-        fields = len(self.static)
-        self.encoder = SetEncoder(
-            features, layers, calendar=calendar, static=fields, channels=channels, networks=networks
-        )
+        told = NUMBERS + len(self.static)
+        self.encoder = SetEncoder(features, layers, calendar=calendar, told=told, channels=channels, networks=networks)
         self.law = LAWS[law](networks * features, channels, networks=networks, **(law_options or {}))
         self.law.begin_as_normal()
         self.register_buffer("steps", torch.ones(3))
@@ -94,6 +106,8 @@ class SolidSet(nn.Module):
         self.units: Tensor  # (C, 4): transform, mean and std of transformed readings, std of the readings themselves
         self.register_buffer("blurred", torch.ones(()))
         self.blurred: Tensor  # share of the questions about unread places that training blurs
+        self.register_buffer("usual", torch.zeros(channels * grid.cells, NUMBERS))
+        self.usual: Tensor  # what is usual at every place, by all training readings
         self.look: Covariance | None = None
 
     def in_units(
@@ -155,28 +169,47 @@ class SolidSet(nn.Module):
         return known, krige(self.prior, known, self.look, as_read)
 
     def laws(
-        self, questions: Questions, practice: torch.Generator | None = None, as_read: bool = True
+        self,
+        questions: Questions,
+        practice: torch.Generator | None = None,
+        as_read: bool = True,
+        usual: LeftOut | None = None,  # None: what is usual by all that was trained on
     ) -> tuple[Tensor, Laws, Known]:
         """Features (B, F) of the targets, and the Gaussian laws in whose units their own are; in practice blurred."""
         known, law = self.kriged(questions, as_read)
         variance = self.prior.variance[questions.asked_channel]
-        at, there = self._static(questions, known)
-        unread = ~(questions.known & questions.own).any(1)
-        blur = None if practice is None else Blur(unread, practice, float(self.blurred))
+        placed = self.placed(questions, usual)
+        at, there = self._fields(questions, known, placed, usual)
+        blur = None if practice is None else Blur(~placed, practice, float(self.blurred))
         features = self.encoder(known, law, self.steps, variance[:, None], questions.calendar, at, there, blur)
         return features, law, known
 
-    def evened(self, questions: Questions, as_read: bool) -> tuple[Tensor, Laws]:
-        """Features averaged over places around each target, unless the record of its own sensor is known and counts."""
-        alone = (questions.known & questions.own).any(1)
+    def placed(self, questions: Questions, usual: LeftOut | None = None) -> Tensor:  # (B,) bool
+        """Is the place of a target known, by readings of its own in the window or by what is usual there?"""
+        cell = questions.asked_channel * self.grid.cells + questions.asked_cell
+        trust = (self.usual[cell] if usual is None else usual.at(cell[:, None])[:, 0])[:, -1]
+        return _read(questions) | (~questions.asked_new & (trust >= TRUSTED))
+
+    def evened(
+        self, questions: Questions, as_read: bool, usual: LeftOut | None = None
+    ) -> tuple[Tensor, Laws, Tensor]:  # and (B,) bool: which targets are taken for places of their own
+        """Features averaged over places around each target, unless its own place is known and counts.
+
+        A map shows the field: a place that was silent for the whole window is like any other there. What a sensor
+        would read at that place (`as_read`) is another matter.
+        """
+        alone = self.placed(questions, usual) if as_read else _read(questions)
         if self.prior.apart is not None and not as_read:
             alone = torch.zeros_like(alone)
-        each, place = self._around(questions, alone)
-        features, law, _ = self.laws(each, as_read=as_read)
-        return features[place].mean(0), Laws(*(part[place[0]] for part in vars(law).values()))
+        each, place, first = self._around(replace(questions, asked_new=~alone), alone)
+        features, law, _ = self.laws(each, as_read=as_read, usual=None if usual is None else usual.where(first))
+        return features[place].mean(0), Laws(*(part[place[0]] for part in vars(law).values())), alone
 
-    def _around(self, questions: Questions, alone: Tensor) -> tuple[Questions, Tensor]:  # (U,), (1 + AROUND, B)
-        """Questions about targets and, but for those alone, the places around them; and where those of a target stand.
+    def _around(
+        self, questions: Questions, alone: Tensor
+    ) -> tuple[Questions, Tensor, Tensor]:  # (U,), (1 + AROUND, B), (U,)
+        """Questions about targets and, but for those alone, the places around them; where those of a target stand, and
+        which target each question is like.
 
         Targets of a map share their readings and are themselves places around others: each is asked about but once.
         """
@@ -190,25 +223,36 @@ class SolidSet(nn.Module):
             )
             cells.append(torch.where(alone, questions.asked_cell, row * width + column))
         told = [tensor.flatten(1) for name, tensor in vars(questions).items() if not name.startswith("asked")]
-        same = torch.stack([(part[1:] == part[:-1]).all(1) for part in (*told, questions.asked_channel[:, None])])
+        alike = (*told, questions.asked_channel[:, None], questions.asked_new[:, None])
+        same = torch.stack([(part[1:] == part[:-1]).all(1) for part in alike])
         group = F.pad((~same.all(0)).long().cumsum(0), (1, 0))  # targets in a row that know the same
         key, place = (group * height * width + torch.stack(cells)).unique(return_inverse=True)
         first = torch.searchsorted(group, key // (height * width))
-        return replace(questions.where(first), asked_cell=key % (height * width)), place
+        return replace(questions.where(first), asked_cell=key % (height * width)), place, first
 
     def _nearest(self, look: Covariance, questions: Questions) -> Known:
         return nearest_readings(look, questions, self.grid.shape, self.nearest, self.grid.periodic)
 
-    def _static(self, questions: Questions, known: Known) -> tuple[Tensor, Tensor]:  # (B, S), (B, k, S)
+    def _fields(
+        self, questions: Questions, known: Known, placed: Tensor, usual: LeftOut | None
+    ) -> tuple[Tensor, Tensor]:  # (B, S), (B, k, S)
+        """What is told of the target's place and, relative to it, of its readings': what is usual, static fields."""
         fields, (height, width) = self.static.flatten(1), self.grid.shape
-        at = fields[:, questions.asked_cell].T
         row = ((questions.asked_cell // width)[:, None] + known.offset[..., 1]) % height
         cell = row * width + ((questions.asked_cell % width)[:, None] + known.offset[..., 2]) % width
-        there = fields[:, cell].movedim(0, -1) - at[:, None]
+        cells = torch.cat([questions.asked_cell[:, None], cell], 1)  # (B, 1 + k)
+        channel = questions.asked_channel[:, None].expand_as(cell) if known.channel is None else known.channel
+        channels = torch.cat([questions.asked_channel[:, None], channel], 1)
+        place = channels * self.grid.cells + cells
+        usually = self.usual[place] if usual is None else usual.at(place)
+        own, theirs = usually[:, 0] * placed[:, None], usually[:, 1:]
+        apart = torch.cat([theirs[..., :1] - own[:, None, :1], theirs[..., 1:]], -1)
+        at = torch.cat([own, fields[:, questions.asked_cell].T], 1)
+        there = torch.cat([apart, fields[:, cell].movedim(0, -1) - fields[:, questions.asked_cell].T[:, None]], -1)
         return at, there * known.valid[..., None]
 
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
-        features, law, _ = self.laws(lesson.questions, practice=generator)
+        features, law, _ = self.laws(lesson.questions, practice=generator, usual=lesson.usual)
         channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
         error, shares = lesson.errors / law.std, self._learning(lesson)
         crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel, error, shares)
@@ -221,8 +265,8 @@ class SolidSet(nn.Module):
 
     def _answering(self, lesson: Lesson) -> Tensor:  # (B, M)
         """Shares in the pool: of unread places set aside all is the first network's, which was never asked there."""
-        first, own = self._first(lesson), lesson.questions.known & lesson.questions.own
-        return torch.where((lesson.aside & ~own.any(1))[:, None], first.float(), 1 / len(first))
+        first, new = self._first(lesson), ~self.placed(lesson.questions, lesson.usual)
+        return torch.where((lesson.aside & new)[:, None], first.float(), 1 / len(first))
 
     def _first(self, lesson: Lesson) -> Tensor:  # (M,) bool: which network is the first
         return torch.arange(len(self.encoder.networks), device=lesson.aside.device) == 0
@@ -230,7 +274,7 @@ class SolidSet(nn.Module):
     @torch.no_grad()
     def crps(self, lesson: Lesson) -> Tensor:  # (B,)
         """The CRPS of every target in standard units, before any stretch."""
-        features, law, _ = self.laws(lesson.questions)
+        features, law, _ = self.laws(lesson.questions, usual=lesson.usual)
         target = (lesson.values - law.mean) / law.std
         return law.std * self.law.crps(features, target, lesson.questions.asked_channel, lesson.errors / law.std)
 
@@ -243,8 +287,8 @@ class SolidSet(nn.Module):
     @torch.no_grad()
     def quantile_function(self, questions: Questions, as_read: bool = True) -> Callable[[Tensor], Tensor]:
         """As `quantiles`, for latents of several kinds: the features of the questions are made once."""
-        features, law = self.evened(questions, as_read)
-        channel, factors = questions.asked_channel, self.stretch[questions.asked_channel, kind_of(questions)]
+        features, law, placed = self.evened(questions, as_read)
+        channel, factors = questions.asked_channel, self.stretch[questions.asked_channel, kind_of(questions, placed)]
 
         @torch.no_grad()
         def values(latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
@@ -268,13 +312,14 @@ class SolidSet(nn.Module):
         if errors is not None:
             law = replace(law, std=torch.hypot(law.std, errors))
         z = torch.atleast_2d(latents)
-        z = stretched(z.expand(len(z), len(questions)), self.prior_stretch[questions.asked_channel, kind_of(questions)])
+        factors = self.prior_stretch[questions.asked_channel, kind_of(questions, self.placed(questions))]
+        z = stretched(z.expand(len(z), len(questions)), factors)
         return bounded(law.mean + law.std * z, self.ends[questions.asked_channel])
 
     @torch.no_grad()
     def latent(self, lesson: Lesson) -> tuple[Tensor, Tensor]:  # (B,), (B,)
         """z of what was read, with its error, under its law, before any stretch; and under the prior alone."""
-        features, law = self.evened(lesson.questions, as_read=True)
+        features, law, _ = self.evened(lesson.questions, True, lesson.usual)
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
         return self.law.latent(features, z, channel, error, self._answering(lesson)), self._prior_latent(lesson, law)
@@ -286,24 +331,30 @@ class SolidSet(nn.Module):
         `held_out` asks about unread places only where training never did so, and these are few, by chance easy or hard;
         the first network, which was asked nothing about them, answers alone: what the others know of them from gaps of
         their records would make the laws of a place that is truly unread too narrow.
-        `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there
-        (by its 90 % intervals: a ratio of two far quantiles would be one of chance).
+        `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there, by
+        its 90 % intervals and by one ratio for all kinds: places are hard or easy, whatever is asked about them.
         """
         every = []
         own, prior, kinds, channel = self._latents(held_out)
         for lesson in everywhere:
             z = self._prior_latent(lesson, self.kriged(lesson.questions)[1])
-            every.append((z, kind_of(lesson.questions), lesson.questions.asked_channel))
+            every.append((z, self._kind(lesson), lesson.questions.asked_channel))
         for c in range(self.prior.channels):
             mine = channel == c
             self.stretch[c], self.prior_stretch[c] = (stretches(z[mine].abs(), kinds[mine]) for z in (own, prior))
-        for c in range(self.prior.channels if every else 0):
-            z, kinds, channel = (torch.cat(part) for part in zip(*every, strict=True))
-            wanted = stretches(z[channel == c].abs(), kinds[channel == c])[UNREAD_KINDS]
-            harder = body(wanted) / body(self.prior_stretch[c, UNREAD_KINDS])
+        if not every:
+            return self._told()
+        z, kinds, channel = (torch.cat(part) for part in zip(*every, strict=True))
+        for c in channel.unique().tolist():
+            mine = channel == c
+            harder = wider(z[mine].abs(), kinds[mine], self.prior_stretch[c])
             self.stretch[c, UNREAD_KINDS] = (harder * self.stretch[c, UNREAD_KINDS]).clamp(NARROWEST, WIDEST)
-            self.prior_stretch[c, UNREAD_KINDS] = wanted
-        return dict(zip(KINDS, self.stretch[0, :, LEVELS.index(0.9)].tolist(), strict=True))
+            self.prior_stretch[c, UNREAD_KINDS] = stretches(z[mine].abs(), kinds[mine])[UNREAD_KINDS]
+        return self._told()
+
+    def _told(self) -> dict[str, float]:
+        """The stretch of 90 % intervals of the first variable, by kind."""
+        return dict(zip(KINDS, body(self.stretch[0])[:, 0].tolist(), strict=True))
 
     @torch.no_grad()
     def recalibrate(self, lessons: Iterable[Lesson], trust: float) -> None:
@@ -317,23 +368,29 @@ class SolidSet(nn.Module):
             if int(mine.sum()) < FEWEST:
                 continue
             asked, prior_asked = (stretches(z[mine].abs(), kinds[mine], SLIMMEST) for z in (own, prior))
-            wider = (prior_asked / self.prior_stretch[c]) ** trust
-            unread = self.stretch[c, UNREAD_KINDS] * wider[UNREAD_KINDS]
+            change = (prior_asked / self.prior_stretch[c]) ** trust
+            unread = self.stretch[c, UNREAD_KINDS] * change[UNREAD_KINDS]
             self.stretch[c] *= (asked / self.stretch[c]) ** trust
             self.stretch[c, UNREAD_KINDS] = unread.clamp(SLIMMEST, WIDEST)
-            self.prior_stretch[c] *= wider
+            self.prior_stretch[c] *= change
 
     def _latents(self, lessons: Iterable[Lesson]) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # (n,) each
         """z under the laws and under the prior, kinds and variables of what was read."""
-        found = [
-            (*self.latent(lesson), kind_of(lesson.questions), lesson.questions.asked_channel) for lesson in lessons
-        ]
+        found = [(*self.latent(lesson), self._kind(lesson), lesson.questions.asked_channel) for lesson in lessons]
         own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
         return own, prior, kinds, channel
+
+    def _kind(self, lesson: Lesson) -> Tensor:  # (B,) positions in KINDS
+        return kind_of(lesson.questions, self.placed(lesson.questions, lesson.usual))
 
     def _prior_latent(self, lesson: Lesson, law: Laws) -> Tensor:  # (B,)
         values = unbounded(lesson.values, self.ends[lesson.questions.asked_channel])
         return (values - law.mean) / torch.hypot(law.std, lesson.errors)
+
+
+def _read(questions: Questions) -> Tensor:  # (B,) bool
+    """Is a reading of the target's own place known?"""
+    return (questions.known & questions.own).any(1)
 
 
 def bounded(values: Tensor, ends: Tensor) -> Tensor:  # (..., B), (B, 4)

@@ -32,12 +32,13 @@ SLIMMEST = 0.4  # ... of one that readings at hand ask for: seasons differ by mo
 SLOWEST = 0.2  # of the stretched z, so that levels never cross
 
 
-def kind_of(questions: Questions) -> Tensor:  # (B,) positions in KINDS
-    """What a question is like, by what it knows."""
-    far = 2**30
+def kind_of(questions: Questions, placed: Tensor) -> Tensor:  # (B,) bool -> (B,) positions in KINDS
+    """What a question is like, by what it knows; `placed`: its place is known, if only by what is usual there."""
+    far, silent = 2**30, 2**29
     lag = torch.where(questions.known, questions.frame, far)
     own = questions.known & questions.own
     gap = torch.where(own, questions.frame.abs(), far).amin(1)
+    gap = torch.where(placed, gap.clamp(max=silent), gap)
     latest = torch.where(questions.known, questions.frame, -far).amax(1)
     nearest = lag.abs().amin(1)
     ahead = latest < 0
@@ -63,6 +64,11 @@ def stretches(
         asked = _factors(alike if len(alike) >= FEWEST else relative)
         tails[rows] = asked[BODY + 1 :]
     return torch.cat([factors, (body(factors) * tails)], 1).clamp(narrowest, WIDEST)
+
+
+def wider(sizes: Tensor, kinds: Tensor, factors: Tensor) -> float:  # (n,), (n,), (kinds, levels)
+    """By how much all stretches of 90 % intervals must grow for these to hold their share of targets of all kinds."""
+    return float(_factors(sizes / body(factors)[kinds, 0])[BODY])
 
 
 def body(factors: Tensor) -> Tensor:  # (..., levels) -> (..., 1)

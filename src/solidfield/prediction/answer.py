@@ -51,14 +51,18 @@ class Scene:
     first: np.ndarray  # (N,) the window of each question, relative to its frame
     last: np.ndarray  # (N,)
     tiled: bool = False  # is it whole maps, or a part of them along tiles? Then windows are those of their frames
+    new: np.ndarray | None = None  # (N,) bool: as if no sensor had ever stood there, whatever training saw of the place
 
     def part(self, rows: np.ndarray) -> Scene:  # (n,) positions
-        return Scene(self.frame[rows], self.cell[rows], self.first[rows], self.last[rows], self.tiled)
+        new = None if self.new is None else self.new[rows]
+        return Scene(self.frame[rows], self.cell[rows], self.first[rows], self.last[rows], self.tiled, new)
 
     def questions(self, record: Record, rows: slice | np.ndarray) -> Questions:  # positions
         """Some of its values as questions to a record, of which they may know all that their windows hold."""
         frame, cell, first, last = self.frame[rows], self.cell[rows], self.first[rows], self.last[rows]
-        return ask(record, frame, cell, first, last, Hiding.nothing(len(frame)), "test", torch.Generator())
+        new = None if self.new is None else torch.from_numpy(self.new[rows])
+        hiding = replace(Hiding.nothing(len(frame)), new=new)
+        return ask(record, frame, cell, first, last, hiding, "test", torch.Generator())
 
     def among(self, record: Record) -> tuple[Record, Scene]:
         """The frames that any of the questions may know, or asks for, and the scene in them: all that answers need."""
@@ -91,7 +95,7 @@ def answer(
     members: int,
     seed: int,
     number: int = 0,  # of the scene: scenes have their own noise
-    as_read: bool = False,  # what a sensor would read, its offset included? Else the field
+    as_read: bool = False,  # what a sensor there would read, not the field?
 ) -> np.ndarray:  # (K, N) standardised
     """Draw members of a scene."""
     z = scene_latents(model, record, scene, members, seed, number)

@@ -41,7 +41,7 @@ def recalibrated(
     if len(known.cells) < FEWEST:
         return model
     # As the network is there: no sensor is away but those that are.
-    as_it_is = replace(plan, sparse=0.0, sparse_unread=0.0, outage=0.0, as_was=0.0)
+    as_it_is = replace(plan, sparse=0.0, sparse_unread=0.0, silent=0.0, outage=0.0, as_was=0.0)
     readings, windows = np.arange(len(known.cells)), len(np.unique(known.frames)) / plan.before
     lessons = (
         draw(known, readings, min(AT_ONCE, asked - start), as_it_is, "test", torch_generator(seed, "at hand", start))

@@ -59,7 +59,7 @@ def set_maps(
     members: int = 100,
     seed: int = 0,
     past_only: bool = False,
-    as_read: bool = False,  # what a sensor would read, its offset included? Else the field
+    as_read: bool = False,  # what a sensor there would read, not the field?
     until: int | None = None,  # row of the last frame that may be known on the way; None: each frame itself
     quantiles: Sequence[float] = QUANTILES,
     keep_members: bool = True,

@@ -70,7 +70,8 @@ def reconstruct(
         Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress; and `out`, a path that ends in .zarr,
         into which maps are drawn piece by piece, in bounded memory (`docs/scale.md`). Of a run of `solid-set` also
         `recalibrate`: laws as wide as the readings given ask, where their season is another than that of training;
-        and `as_read`, with offsets: what a sensor would read, its offset included, instead of the field.
+        and `as_read`: what a sensor there would read (what is usual at a silent place; with offsets, its own) instead of
+        the field.
 
     Returns
     -------

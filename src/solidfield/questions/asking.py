@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from .record import Record
+from .usual import LeftOut
 
 # What the questions of a split may know: training frames train alone, validation also looks on training frames.
 MAY_KNOW = {"train": (0,), "validation": (0, 1), "test": (0, 1, 2)}
@@ -35,6 +36,7 @@ class Hiding:
     thin: Tensor  # (B,) share of the remaining cells that is hidden in the whole window
     as_at: Tensor | None = None  # (B,) a frame: what stations missed around it is hidden around the target; -1: nothing
     alone: Tensor | None = None  # (B,) bool: of the own cell, only the variable that is asked for; None: never
+    new: Tensor | None = None  # (B,) bool: as if no sensor had ever stood there; None: never
 
     @classmethod
     def nothing(cls, count: int) -> Hiding:
@@ -46,7 +48,7 @@ class Hiding:
     def unread(cls, count: int) -> Hiding:
         """As if no sensor stood at the target's cell."""
         ever = torch.tensor([-(2**30), 2**30]).expand(count, 2)
-        return cls(ever, torch.tensor([1, 0]).expand(count, 2), torch.zeros(count))
+        return cls(ever, torch.tensor([1, 0]).expand(count, 2), torch.zeros(count), new=torch.ones(count).bool())
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Questions:
     known: Tensor  # (B, R) bool
     asked_cell: Tensor  # (B,) int64, y * W + x
     asked_channel: Tensor  # (B,) int64
+    asked_new: Tensor  # (B,) bool: as if no sensor had ever stood there, whatever is usual at the place
     calendar: Tensor  # (B, D) of the time that is asked for
 
     def __len__(self) -> int:
@@ -96,12 +99,20 @@ class Lesson:
     values: Tensor  # (B,) standardised
     errors: Tensor  # (B,) standardised standard deviations of their errors: a law is of the field, a reading has more
     aside: Tensor  # (B,) bool: about places that are set aside
+    usual: LeftOut | None = None  # what is usual, the time around each question left out; None: as training had it
 
     def __len__(self) -> int:
         return len(self.values)
 
     def to(self, device: torch.device | str) -> Lesson:
-        return Lesson(*(part.to(device) for part in vars(self).values()))
+        usual = None if self.usual is None else self.usual.to(device)
+        values, errors, aside = (part.to(device) for part in (self.values, self.errors, self.aside))
+        return Lesson(self.questions.to(device), values, errors, aside, usual)
+
+    def where(self, rows: Tensor) -> Lesson:  # (B,) bool
+        usual = None if self.usual is None else self.usual.where(rows)
+        values, errors, aside = (part[rows] for part in (self.values, self.errors, self.aside))
+        return Lesson(self.questions.where(rows), values, errors, aside, usual)
 
 
 def _one_row(tensor: Tensor) -> bool:
@@ -122,7 +133,8 @@ def ask_together(
     one = ask(record, np.array([frame]), cell[:1], *window, Hiding.nothing(1), "test", torch.Generator(), near)
     told = {name: tensor.expand(len(cell), -1) for name, tensor in vars(one).items() if not name.startswith("asked")}
     per = record.grid.cells
-    return Questions(**told, asked_cell=torch.from_numpy(cell % per), asked_channel=torch.from_numpy(cell // per))
+    asked = {"asked_cell": torch.from_numpy(cell % per), "asked_channel": torch.from_numpy(cell // per)}
+    return Questions(**told, **asked, asked_new=torch.zeros(len(cell)).bool())
 
 
 def ask(
@@ -183,6 +195,7 @@ def ask(
         seen,
         torch.from_numpy(cell % per),
         torch.from_numpy(cell // per),
+        torch.zeros(len(frame)).bool() if hiding.new is None else hiding.new,
         torch.from_numpy(calendar[frame]).reshape(len(frame), depth),
     )
 

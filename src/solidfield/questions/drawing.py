@@ -3,7 +3,8 @@
 A target is any reading of a training frame. What its question may know is drawn:
 
     side     filling (both sides), now-cast, or a forecast by one of the leads, as the plan says
-    hidden   with `unread` the whole record of the target's own cell; else with `outage` every cell for a while around
+    hidden   with `unread` the whole record of the target's own cell, and what is usual there; else with `silent` all of
+             it that the window holds; else with `outage` every cell for a while around
              the target; else a gap of the cell's own record around it. Lengths are log-uniform, from one frame to
              `longest`: as many hours as days. With `as_was`, what the record itself missed around another gap of the
              station instead. Places that are set aside are never asked about as if they were unread, and one
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from .asking import Hiding, Lesson, ask
 from .record import Record
+from .usual import LeftOut
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Plan:
     longest: int = 48  # frames of a gap
     sparse: float = 0.1  # of all: a random share of the other cells is away,
     sparse_unread: float = 1.0  # ... and of those about unread places
+    silent: float = 0.1  # of the others: the place is known, but nothing of it in the window
     as_was: float = 0.3  # of the others at stations: gaps as the record itself had them at another time
 
     @property
@@ -65,7 +68,9 @@ def draw(
     hiding = _hiding(record, record.place[chosen], plan, split, generator)
     questions = ask(record, frame, cell, first, last, hiding, split, generator)
     values, errors = (torch.from_numpy(part[chosen]) for part in (record.values, record.own_errors))
-    return Lesson(questions, values, errors, torch.from_numpy(record.place_aside[record.place[chosen]]))
+    aside = torch.from_numpy(record.place_aside[record.place[chosen]])
+    usual = None if split == "test" else LeftOut(record.usual, torch.from_numpy(frame))
+    return Lesson(questions, values, errors, aside, usual)
 
 
 def _sides(count: int, plan: Plan, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:  # first, last
@@ -101,14 +106,16 @@ def _hiding(
     thinned = rand() < torch.where(unread, plan.sparse_unread, plan.sparse)
     thin = torch.where(thinned, rand(), torch.zeros(count))
     as_at = _gaps_of(record, at, rand())
-    was = was & ~unread & ~known & (as_at >= 0)
+    silent = (rand() < plan.silent) & ~unread & ~known
+    was = was & ~unread & ~known & ~silent & (as_at >= 0)
     own = torch.where(known[:, None], short, torch.where(was[:, None], 0, around))
     return Hiding(
-        torch.where(unread[:, None], ever, own),
+        torch.where((unread | silent)[:, None], ever, own),
         torch.where((out & ~unread & ~was)[:, None], short, never),
         thin,
         torch.where(was, as_at, -1),
         rand() < 0.5 if len(record.variables) > 1 else None,
+        unread,
     )
 
 

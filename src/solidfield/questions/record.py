@@ -21,6 +21,7 @@ from scipy.spatial import cKDTree
 
 from ..errors import SolidError
 from ..grid import Grid, points
+from .usual import Usual, usual
 
 SPLITS = ("train", "validation", "test")
 PLACES, ENOUGH = 64, 1024  # of a large network a question knows so many places at least, and about so many readings
@@ -147,6 +148,12 @@ class Record:
     @cached_property
     def place_aside(self) -> np.ndarray:  # (P,) bool
         return np.zeros(len(self.places), bool) if self.aside is None else self.aside.ravel()[self.places]
+
+    @cached_property
+    def usual(self) -> Usual:
+        """What is usual at its places, by the readings that may train."""
+        rows = self.of_split("train")
+        return usual(self.values[rows], self.cells[rows], self.frames[rows], len(self), self.grid.cells)
 
     @cached_property
     def stations(self) -> np.ndarray:  # (P,) bool

@@ -24,6 +24,7 @@ from ..questions.record import SPLITS, Record
 from ..training.record import RunRecord
 
 FOLDS = 5
+GAPS, KNOWN = "gaps", "known_places"  # the regions of places that are not taken for unread
 SCENES = 300  # test frames of a lead, evenly spaced, unless more are asked for
 
 
@@ -91,6 +92,6 @@ class Exam:
         at = self.record.cells[rows] % cells
         regions = {name: mask.ravel()[at] for name, mask in self.held.items()}
         regions |= {"set_aside": self.aside.ravel()[at], "left_out": turn[at]}
-        regions["known_places" if lead else "gaps"] = ~never[at] & ~turn[at] if lead else gap[at]
+        regions[KNOWN if lead else GAPS] = ~never[at] & ~turn[at] if lead else gap[at]
         asked = np.logical_or.reduce(list(regions.values()))
         return window.without(np.flatnonzero(away)), rows[asked], begin, {n: m[asked] for n, m in regions.items()}

@@ -24,7 +24,7 @@ from ..scores.table import ScoreTable
 from ..theory.distance import grid_distance
 from ..training.record import RunRecord
 from .ensembles import Drawn
-from .exam import Exam
+from .exam import GAPS, KNOWN, Exam
 from .findings import HIGH, PROBES, Evidence, Findings
 from .rivals import kriged, physical, rivals, scene_of, tree_members
 from .rules import LAST, NOW, climatology
@@ -79,7 +79,8 @@ def _at_lead(
         known, judged, begin, regions = exam.scene(number, int(frame), lead)
         cells = exam.record.cells[judged]
         asked = np.concatenate([cells, probes])
-        scene = scene_of(known, int(frame) - begin, lead, asked)
+        new = ~regions[KNOWN if lead else GAPS]
+        scene = scene_of(known, int(frame) - begin, lead, asked, np.concatenate([new, np.zeros(len(probes), bool)]))
         standard = answer(run.model, known, scene, members, exam.seed, int(frame), as_read=True)
         errors = exam.standard.own_errors[judged]  # what judges is a reading: the field, and its error
         if errors.any():
@@ -88,7 +89,7 @@ def _at_lead(
         drawn = physical(run, standard, asked)
         series.append(drawn[:, len(cells) :])
         parts[names[0]].append(drawn[:, : len(cells)])
-        few = scene_of(known, int(frame) - begin, lead, cells)
+        few = scene_of(known, int(frame) - begin, lead, cells, new)
         others, about = rivals(exam, known, few, members, usual, int(frame), errors)
         for name in names[1:]:
             parts[name].append(others[name])

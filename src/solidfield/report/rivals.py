@@ -12,7 +12,7 @@ from ..keys import evenly, numpy_generator
 from ..prediction.answer import AT_ONCE, Scene
 from ..questions.record import SPLITS, Record
 from ..training.record import RunRecord
-from .exam import Exam
+from .exam import GAPS, KNOWN, Exam
 from .rules import Desk
 from .trees import NAMES, RULES, WIDTH, Trees, features
 
@@ -20,10 +20,10 @@ LESSONS = 240  # training frames that trees learn from ...
 FEWEST = 30  # ... if they have so many readings
 
 
-def scene_of(known: Record, frame: int, lead: int, cells: np.ndarray) -> Scene:
-    """Cells at a frame of a record that holds what may be known, and nothing else."""
+def scene_of(known: Record, frame: int, lead: int, cells: np.ndarray, new: np.ndarray | None = None) -> Scene:
+    """Cells at a frame of a record that holds what may be known, and nothing else; `new`: taken for unread."""
     count, last = len(cells), -lead if lead else len(known) - 1 - frame
-    return Scene(np.full(count, frame), cells, np.full(count, -frame), np.full(count, last))
+    return Scene(np.full(count, frame), cells, np.full(count, -frame), np.full(count, last), new=new)
 
 
 def physical(run: RunRecord, values: np.ndarray, cells: np.ndarray) -> np.ndarray:  # (K, n)
@@ -39,7 +39,7 @@ def fit_trees(exam: Exam, lead: int) -> dict[int, Trees]:  # by variable
     for number, frame in enumerate(frames):
         known, judged, begin, regions = exam.scene(number, int(frame), lead)
         known = known.without(np.flatnonzero(known.split[known.frames] != SPLITS.index("train")))
-        held = [mask for name, mask in regions.items() if name not in ("left_out", "gaps", "known_places")]
+        held = [mask for name, mask in regions.items() if name not in ("left_out", GAPS, KNOWN)]
         judged = judged[~np.logical_or.reduce(held)] if held else judged
         scene = scene_of(known, int(frame) - begin, lead, exam.record.cells[judged])
         about, channel = _told(exam, known, scene, int(frame)), scene.cell // exam.run.grid.cells

@@ -78,6 +78,7 @@ class QuestionTask(Task):
             generator = torch_generator(self.config.seed, "prior", step)
             return draw(everywhere, train, PRIOR_BATCH, self.plan, "train", generator)
 
+        model.usual.copy_(self.record.usual.at(torch.arange(len(model.usual))))
         model.bounded_by([torch.from_numpy(values[channel == c]) for c in range(count)])
         model.prepare(
             lesson,
@@ -107,7 +108,7 @@ class QuestionTask(Task):
     def calibration(self) -> Iterator[Lesson]:
         """Held-out questions of every kind; unread places are those that training never took for unread."""
         for lesson in self.lessons(CALIBRATION, "calibration"):
-            yield lesson if self.record.aside is None else _where(lesson, self._read(lesson))
+            yield lesson if self.record.aside is None else lesson.where(~lesson.questions.asked_new)
         readings = self.record.of_split(self._judges)
         yield from self._unread(readings[self.record.place_aside[self.record.place[readings]]], "unread")
 
@@ -121,12 +122,9 @@ class QuestionTask(Task):
         for number in range(CALIBRATION // 4 // AT_ONCE if len(readings) else 0):
             generator = torch_generator(self.config.seed, word, number)
             plan = replace(self.plan, unread=1.0, sparse_unread=0.0)  # the network as it is
+            if plan.leads and plan.ahead:
+                plan = replace(plan, fill=0.3, now=0.2, ahead=0.5)  # the kinds ahead are many
             yield draw(self.record, readings, AT_ONCE, plan, "validation", generator)
-
-    @staticmethod
-    def _read(lesson: Lesson) -> Tensor:  # (B,) bool
-        """Questions about places that are read; unread ones have questions of their own."""
-        return (lesson.questions.known & lesson.questions.own).any(1)
 
     def total_crps(self, model: SolidSet, rank: int, processes: int, device: torch.device | str) -> float:
         lessons = list(self.lessons(self.held_out, "validation"))[rank::processes]
@@ -167,7 +165,3 @@ class QuestionTask(Task):
         if record.static is not None:
             cells["static"] = torch.from_numpy(record.static)
         return {CELLS: cells} | ({} if self.judged_by is None else {READINGS: dict(self.judged_by)})
-
-
-def _where(lesson: Lesson, rows: Tensor) -> Lesson:  # (B,) bool
-    return Lesson(lesson.questions.where(rows), lesson.values[rows], lesson.errors[rows], lesson.aside[rows])
