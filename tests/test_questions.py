@@ -9,6 +9,7 @@ import torch
 from solidfield.config import TrainConfig
 from solidfield.errors import SolidError
 from solidfield.grid import Grid
+from solidfield.models.solid_set import SolidSet
 from solidfield.pairs.scaling import Scaling
 from solidfield.questions.asking import MAY_KNOW, Hiding, ask
 from solidfield.questions.drawing import Plan, draw
@@ -199,7 +200,10 @@ def test_a_place_set_aside_is_never_taken_for_unread_in_training():
     assert own[at[lesson.asked_cell]].all()
     assert not own[~at[lesson.asked_cell]].any()
     assert at[lesson.asked_cell].any()
-    unread, everywhere = [one.questions for one in task.calibration()][-1], next(task.everywhere()).questions
+    model = SolidSet(GRID, 1, (1.0, 1.0), task.plan.reach)
+    *others, unread = [one.questions for one in task.calibration(model)]
+    assert all((one.known & one.own).any(1).all() for one in others if not at[one.asked_cell].all())  # known by itself
+    everywhere = next(task.everywhere()).questions
     assert at[unread.asked_cell].all()
     assert set(everywhere.asked_cell.tolist()) == set(store.places.tolist())
     for questions in (unread, everywhere):

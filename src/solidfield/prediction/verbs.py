@@ -70,7 +70,7 @@ def reconstruct(
         Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress; and `out`, a path that ends in .zarr,
         into which maps are drawn piece by piece, in bounded memory (`docs/scale.md`). Of a run of `solid-set` also
         `recalibrate`: laws as wide as the readings given ask, where their season is another than that of training;
-        and `as_read`: what a sensor there would read (what is usual at a silent place; with offsets, its own) instead of
+        and `as_read`: what a sensor there would read (what is usual at a silent place; with offsets, its own), not
         the field.
 
     Returns

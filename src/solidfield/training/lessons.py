@@ -105,10 +105,11 @@ class QuestionTask(Task):
     def _judges(self) -> str:
         return "validation" if self.held_out else "train"
 
-    def calibration(self) -> Iterator[Lesson]:
+    def calibration(self, model: SolidSet) -> Iterator[Lesson]:
         """Held-out questions of every kind; unread places are those that training never took for unread."""
         for lesson in self.lessons(CALIBRATION, "calibration"):
-            yield lesson if self.record.aside is None else lesson.where(~lesson.questions.asked_new)
+            known = model.placed(lesson.questions, lesson.usual)
+            yield lesson if self.record.aside is None else lesson.where(known)
         readings = self.record.of_split(self._judges)
         yield from self._unread(readings[self.record.place_aside[self.record.place[readings]]], "unread")
 
@@ -133,7 +134,8 @@ class QuestionTask(Task):
     def conclude(self, model: SolidSet, device: torch.device | str) -> None:
         model.look = None
         model.calibrate(
-            (lesson.to(device) for lesson in self.calibration()), (lesson.to(device) for lesson in self.everywhere())
+            (lesson.to(device) for lesson in self.calibration(model)),
+            (lesson.to(device) for lesson in self.everywhere()),
         )
 
     def describe(self, model: SolidSet) -> dict[str, Any]:
