@@ -5,6 +5,8 @@ import pytest
 import torch
 
 from solidfield.grid import Grid
+from solidfield.models.solid_set import SolidSet
+from solidfield.questions.asking import Hiding, ask
 from solidfield.questions.record import Record
 from solidfield.questions.usual import BLOCK
 
@@ -104,3 +106,44 @@ def test_places_never_read_have_nothing():
     values, _ = readings()
     values[:, 0, 2, 3] = np.nan
     assert record(values).usual.at(torch.tensor([2 * 5 + 3])).abs().max() == 0
+
+
+def asked_about(hiding):
+    """A cell in the middle of a record of which the window holds no reading of its own."""
+    values, _ = readings()
+    values[5 * BLOCK - 9 : 5 * BLOCK + 10, 0, 1, 1] = np.nan
+    about = np.array([5 * BLOCK]), np.array([6]), np.array([-8]), np.array([8])
+    return ask(record(values), *about, hiding, "test", torch.Generator())
+
+
+def told(usually, seed=3):
+    """A network of random weights that is told so much of the cell that is asked about, and of no other."""
+    torch.manual_seed(seed)
+    model = SolidSet(GRID, 1, (1.0, 1.0), 16)
+    for last in model.law.last:
+        torch.nn.init.normal_(last.weight)
+    model.usual[6] = torch.tensor([usually, 0.3, 0.9])
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    ("hiding", "as_read", "counts"),
+    [
+        (Hiding.nothing(1), True, True),  # a sensor that is silent: what it would read
+        (Hiding.nothing(1), False, False),  # the field there, like that of its neighbours
+        (Hiding.unread(1), True, False),  # as if no sensor had ever stood there
+    ],
+)
+def test_what_is_usual_counts_for_what_a_silent_sensor_would_read_and_for_nothing_else(hiding, as_read, counts):
+    questions, level = asked_about(hiding), torch.tensor([[-1.0], [0.5]])
+    low, high = (told(usually).quantiles(questions, level, as_read) for usually in (-1.0, 1.0))
+    assert torch.equal(low, high) != counts
+
+
+def test_a_place_is_known_by_its_own_readings_or_by_what_is_usual_there():
+    silent, new = asked_about(Hiding.nothing(1)), asked_about(Hiding.unread(1))
+    model = told(1.0)
+    assert model.placed(silent).tolist() == [True]
+    assert model.placed(new).tolist() == [False]
+    model.usual.zero_()
+    assert model.placed(silent).tolist() == [False]

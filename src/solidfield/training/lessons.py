@@ -133,10 +133,8 @@ class QuestionTask(Task):
 
     def conclude(self, model: SolidSet, device: torch.device | str) -> None:
         model.look = None
-        model.calibrate(
-            (lesson.to(device) for lesson in self.calibration(model)),
-            (lesson.to(device) for lesson in self.everywhere()),
-        )
+        held_out, everywhere = self.calibration(model), self.everywhere()
+        model.calibrate((lesson.to(device) for lesson in held_out), (lesson.to(device) for lesson in everywhere))
 
     def describe(self, model: SolidSet) -> dict[str, Any]:
         record = self.record
