@@ -75,8 +75,10 @@ def set_aside(record: Record) -> Record:
     places = record.places
     if len(places) < FEWEST:
         return record
-    chosen = numpy_generator(0, "set aside").permutation(places)[: round(ASIDE * len(places))]
-    return replace(record, aside=np.isin(np.arange(record.grid.cells), chosen).reshape(record.grid.shape))
+    blocks = np.unique(record.block(places))
+    chosen = numpy_generator(0, "set aside").permutation(blocks)[: round(ASIDE * len(blocks))]
+    aside = np.isin(record.block(np.arange(record.grid.cells)), chosen)
+    return replace(record, aside=aside.reshape(record.grid.shape))
 
 
 def kept_readings(record: Record, held: Mapping[str, np.ndarray]) -> dict[str, Tensor]:

@@ -37,6 +37,7 @@ class Hiding:
     as_at: Tensor | None = None  # (B,) a frame: what stations missed around it is hidden around the target; -1: nothing
     alone: Tensor | None = None  # (B,) bool: of the own cell, only the variable that is asked for; None: never
     new: Tensor | None = None  # (B,) bool: as if no sensor had ever stood there; None: never
+    near: Tensor | None = None  # (B,) all places nearer than so far, in the unit of `lengths`; None: none
 
     @classmethod
     def nothing(cls, count: int) -> Hiding:
@@ -168,6 +169,8 @@ def ask(
         draw = torch.rand(len(frame), len(record.places), generator=generator)
         away = draw.gather(1, torch.from_numpy(record.place[position])) < hiding.thin[:, None]
         seen &= ~(away & ~same)
+    if hiding.near is not None and bool((hiding.near > 0).any()):
+        seen &= ~torch.from_numpy(record.beside(cell, record.place[position], hiding.near.numpy()))
     if hiding.as_at is not None and bool((hiding.as_at >= 0).any()):
         rows = np.flatnonzero(hiding.as_at.numpy() >= 0)
         then = hiding.as_at.numpy()[rows, None] + (when - frame[:, None])[rows]

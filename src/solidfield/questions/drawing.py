@@ -3,12 +3,13 @@
 A target is any reading of a training frame. What its question may know is drawn:
 
     side     filling (both sides), now-cast, or a forecast by one of the leads, as the plan says
-    hidden   with `unread` the whole record of the target's own cell, and what is usual there; else with `silent` all of
-             it that the window holds; else with `outage` every cell for a while around
-             the target; else a gap of the cell's own record around it. Lengths are log-uniform, from one frame to
-             `longest`: as many hours as days. With `as_was`, what the record itself missed around another gap of the
-             station instead. Places that are set aside are never asked about as if they were unread, and one
-             network is asked nothing about them at all: how wide to be at unread places is learned there
+    hidden   with `unread` the whole record of the target's own cell, and what is usual there (where sensors move, also
+             all that was read within a part of the way between them); else with `silent` all of it in the window; else
+             with `outage` every cell for a while around the target; else a gap of the cell's own record around it.
+             Lengths are log-uniform, from one frame to `longest`: as many hours as days. With `as_was`, what the
+             record itself missed around another gap of the station instead. Places that are set aside are never asked
+             about as if they were unread, and one network is asked nothing about them at all: how wide to be at unread
+             places is learned there
     thin     with `sparse`, a share of all other cells: other networks than this one
     alone    of several variables, with one chance in two the cell's others stay: they may be measured there as well
 
@@ -116,6 +117,7 @@ def _hiding(
         torch.where(was, as_at, -1),
         rand() < 0.5 if len(record.variables) > 1 else None,
         unread,
+        None if record.clearance == 0 else torch.where(unread, record.clearance * rand(), 0.0),
     )
 
 

@@ -20,12 +20,15 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..errors import SolidError
-from ..grid import Grid, points
+from ..grid import Grid, lengths, points
+from ..keys import evenly
 from .usual import Usual, usual
 
 SPLITS = ("train", "validation", "test")
 PLACES, ENOUGH = 64, 1024  # of a large network a question knows so many places at least, and about so many readings
 WINDOW = 37  # frames that those are counted over
+FRAMES = 200  # by which it is told how far sensors of one frame are from one another,
+MOVING = 2.0  # ... and that they move, if it is so many times as far as places that were ever read
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,7 @@ class Record:
 
     @cached_property
     def _tree(self) -> cKDTree:
-        width = self.grid.shape[1]
-        return cKDTree(points(self.grid, self.places // width, self.places % width))
+        return cKDTree(self._points)
 
     @cached_property
     def own_errors(self) -> np.ndarray:  # (R,) zeros where readings are exact
@@ -154,6 +156,46 @@ class Record:
         """What is usual at its places, by the readings that may train."""
         rows = self.of_split("train")
         return usual(self.values[rows], self.cells[rows], self.frames[rows], len(self), self.grid.cells)
+
+    @cached_property
+    def clearance(self) -> float:
+        """How far sensors that move are from one another, in the unit of `lengths`; 0 where they stand.
+
+        A place that such a sensor passed has its readings of the hours before and after right beside it, as a cell of
+        a map has not: taken for unread it must be asked about without them, too.
+        """
+        train = np.flatnonzero((self.split == 0) & (np.diff(self.offsets) > 1))
+        frames = train if len(train) else np.flatnonzero(np.diff(self.offsets) > 1)
+        apart = [
+            self._apart(np.unique(self.place[self.offsets[t] : self.offsets[t + 1]])) for t in evenly(frames, FRAMES)
+        ]
+        at_once, ever = np.concatenate([np.zeros(0), *apart]), self._apart(np.arange(len(self.places)))
+        if not len(at_once):
+            return 0.0
+        far = float(np.median(at_once))
+        return far if far > MOVING * float(np.median(ever)) else 0.0
+
+    def _apart(self, place: np.ndarray) -> np.ndarray:  # (n,) places -> (n,), none where there is but one
+        """How far each is from the nearest other."""
+        if len(place) < 2:
+            return np.zeros(0)
+        return cKDTree(self._points[place]).query(self._points[place], k=2)[0][:, 1]
+
+    @cached_property
+    def _points(self) -> np.ndarray:  # (P, 2 to 4)
+        return points(self.grid, self.places // self.grid.shape[1], self.places % self.grid.shape[1])
+
+    def beside(self, cell: np.ndarray, place: np.ndarray, within: np.ndarray) -> np.ndarray:
+        """Which places lie nearer to a cell than so far; (B,) cells, (B, n) places, (B,) -> (B, n) bool."""
+        at, width = cell % self.grid.cells, self.grid.shape[1]
+        here = points(self.grid, at // width, at % width)
+        return np.linalg.norm(self._points[place] - here[:, None], axis=-1) < within[:, None]
+
+    def block(self, cell: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
+        """Which cells are kept away together: each by itself, of sensors that move all within their clearance."""
+        width = self.grid.shape[1]
+        rows, columns = (max(1, round(self.clearance / size)) for size in lengths(self.grid)[0])
+        return cell // width // rows * width + cell % width // columns
 
     @cached_property
     def stations(self) -> np.ndarray:  # (P,) bool

@@ -51,7 +51,9 @@ class Exam:
         aside = np.zeros(run.grid.shape, bool) if taught.aside is None else taught.aside
         free = taught.places[~aside.ravel()[taught.places]]
         fold = np.full(run.grid.cells, -1)
-        fold[numpy_generator(seed, "folds").permutation(free)] = np.arange(len(free)) % FOLDS
+        blocks, block = np.unique(taught.block(free), return_inverse=True)
+        turn = np.argsort(numpy_generator(seed, "folds").permutation(len(blocks))) % FOLDS
+        fold[free] = turn[block]
         holdout = run.info["data"]["holdout"]
         times = local(from_seconds(record.start + record.step * np.arange(len(record))), holdout["timezone"] or "UTC")
         day = np.floor((times - FIRST_DAY).total_seconds().to_numpy() / (3600 * holdout["hours"])).astype(np.int64)
