@@ -332,24 +332,24 @@ class SolidSet(nn.Module):
         the first network, which was asked nothing about them, answers alone: what the others know of them from gaps of
         their records would make the laws of a place that is truly unread too narrow.
         `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there, by
-        its 90 % intervals and by one ratio for all kinds: places are hard or easy, whatever is asked about them.
+        its 90 % intervals and by one ratio for all kinds: places are hard or easy, whatever is asked about them. The
+        network practised at most of these, so its laws must hold their share there in any case.
         """
-        every = []
         own, prior, kinds, channel = self._latents(held_out)
-        for lesson in everywhere:
-            z = self._prior_latent(lesson, self.kriged(lesson.questions)[1])
-            every.append((z, self._kind(lesson), lesson.questions.asked_channel))
         for c in range(self.prior.channels):
             mine = channel == c
             self.stretch[c], self.prior_stretch[c] = (stretches(z[mine].abs(), kinds[mine]) for z in (own, prior))
+        every = list(everywhere)
         if not every:
             return self._told()
-        z, kinds, channel = (torch.cat(part) for part in zip(*every, strict=True))
+        own, prior, kinds, channel = self._latents(every)
         for c in channel.unique().tolist():
             mine = channel == c
-            harder = wider(z[mine].abs(), kinds[mine], self.prior_stretch[c])
-            self.stretch[c, UNREAD_KINDS] = (harder * self.stretch[c, UNREAD_KINDS]).clamp(NARROWEST, WIDEST)
-            self.prior_stretch[c, UNREAD_KINDS] = stretches(z[mine].abs(), kinds[mine])[UNREAD_KINDS]
+            harder = wider(prior[mine].abs(), kinds[mine], self.prior_stretch[c])
+            least, asked = (stretches(z[mine].abs(), kinds[mine])[UNREAD_KINDS] for z in (own, prior))
+            found = torch.maximum(harder * self.stretch[c, UNREAD_KINDS], least)
+            self.stretch[c, UNREAD_KINDS] = found.clamp(NARROWEST, WIDEST)
+            self.prior_stretch[c, UNREAD_KINDS] = asked
         return self._told()
 
     def _told(self) -> dict[str, float]:

@@ -107,11 +107,27 @@ class QuestionTask(Task):
 
     def calibration(self, model: SolidSet) -> Iterator[Lesson]:
         """Held-out questions of every kind; unread places are those that training never took for unread."""
-        for lesson in self.lessons(CALIBRATION, "calibration"):
-            known = model.placed(lesson.questions, lesson.usual)
-            yield lesson if self.record.aside is None else lesson.where(known)
         readings = self.record.of_split(self._judges)
+        for word, plan in self._plans().items():
+            for lesson in self._drawn(readings, plan, CALIBRATION // 2 if word == "around" else CALIBRATION // 4, word):
+                known = model.placed(lesson.questions, lesson.usual)
+                yield lesson if self.record.aside is None else lesson.where(known)
         yield from self._unread(readings[self.record.place_aside[self.record.place[readings]]], "unread")
+
+    def _plans(self) -> dict[str, Plan]:
+        """Questions as people ask them, which training does not: no sensor is away but those that are.
+
+        Gaps around the time that is asked for; forecasts from all that was read before; places silent in the window.
+        """
+        plan = replace(self.plan, sparse=0.0, sparse_unread=0.0, silent=0.0)
+        here, ahead = plan.fill + plan.now > 0, plan.ahead > 0 and bool(plan.leads)
+        found = {}
+        if here:
+            found["around"] = replace(plan, ahead=0.0)
+            found["silent"] = replace(plan, ahead=0.0, unread=0.0, silent=1.0)
+        if ahead:
+            found["ahead"] = replace(plan, fill=0.0, now=0.0, outage=0.0, as_was=0.0, longest=1)
+        return found
 
     def everywhere(self) -> Iterator[Lesson]:
         """Held-out questions about all places as if they were unread, where some of them are set aside."""
@@ -120,12 +136,16 @@ class QuestionTask(Task):
         )
 
     def _unread(self, readings: np.ndarray, word: str) -> Iterator[Lesson]:
-        for number in range(CALIBRATION // 4 // AT_ONCE if len(readings) else 0):
+        plan = replace(self.plan, unread=1.0, sparse_unread=0.0)  # the network as it is
+        if plan.leads and plan.ahead:
+            plan = replace(plan, fill=0.3, now=0.2, ahead=0.5)  # the kinds ahead are many
+        return self._drawn(readings, plan, CALIBRATION // 4 if len(readings) else 0, word)
+
+    def _drawn(self, readings: np.ndarray, plan: Plan, count: int, word: str) -> Iterator[Lesson]:
+        """So many questions about some of the held-out readings."""
+        for number in range(count // AT_ONCE):
             generator = torch_generator(self.config.seed, word, number)
-            plan = replace(self.plan, unread=1.0, sparse_unread=0.0)  # the network as it is
-            if plan.leads and plan.ahead:
-                plan = replace(plan, fill=0.3, now=0.2, ahead=0.5)  # the kinds ahead are many
-            yield draw(self.record, readings, AT_ONCE, plan, "validation", generator)
+            yield draw(self.record, readings, AT_ONCE, plan, self._judges, generator)
 
     def total_crps(self, model: SolidSet, rank: int, processes: int, device: torch.device | str) -> float:
         lessons = list(self.lessons(self.held_out, "validation"))[rank::processes]
