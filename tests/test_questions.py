@@ -208,3 +208,64 @@ def test_a_place_set_aside_is_never_taken_for_unread_in_training():
     assert set(everywhere.asked_cell.tolist()) == set(store.places.tolist())
     for questions in (unread, everywhere):
         assert not (questions.known & questions.own).any()
+
+
+WIDE = Grid((24, 24), (1.0, 1.0))
+
+
+def drifting(floats=5, frames=80, seed=0):
+    """Sensors that move by at most a cell a frame: where each was."""
+    rng = np.random.default_rng(seed)
+    at = rng.uniform(0, 24, (floats, 2))
+    values = np.full((frames, 1, *WIDE.shape), np.nan)
+    for frame in range(frames):
+        at = np.clip(at + rng.uniform(-1, 1, at.shape), 0, 23.99)
+        row, column = at.astype(int).T
+        values[frame, 0, row, column] = rng.standard_normal(floats)
+    return Record.of_frames(values, WIDE, ("t",), np.zeros(frames, np.int8))
+
+
+def standing(stations=30, frames=80, share=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    values = np.full((frames, 1, WIDE.cells), np.nan)
+    values[:, :, rng.choice(WIDE.cells, stations, replace=False)] = rng.standard_normal((frames, 1, stations))
+    values[rng.random(values.shape) > share] = np.nan
+    return Record.of_frames(values.reshape(frames, 1, *WIDE.shape), WIDE, ("t",), np.zeros(frames, np.int8))
+
+
+def test_sensors_that_move_are_told_from_sensors_that_stand():
+    moving = drifting()
+    nearest = []
+    for frame in range(len(moving)):
+        cells = moving.cells[moving.offsets[frame] : moving.offsets[frame + 1]]
+        place = np.stack([cells // 24, cells % 24], 1)
+        apart = np.linalg.norm(place[:, None] - place[None], axis=-1) + 1e9 * np.eye(len(place))
+        nearest.append(apart.min(1))
+    assert moving.clearance == pytest.approx(np.median(np.concatenate(nearest)))
+    assert standing().clearance == 0
+    assert standing(share=0.8).clearance == 0  # gaps do not make a sensor move
+
+
+def test_beside_moving_sensors_unread_places_are_asked_about_without_the_track():
+    """No reading nearer than what is hidden is known, at whatever time; and how much is hidden varies."""
+    store = drifting()
+    plan = Plan(unread=1.0, sparse_unread=0.0)
+    lesson = draw(store, store.of_split("train"), 300, plan, "train", torch.Generator().manual_seed(0))
+    asked, near = lesson.questions, []
+    for q in range(len(asked)):
+        cell = asked.cell[q][asked.known[q]]
+        away = torch.stack([cell // 24 - asked.asked_cell[q] // 24, cell % 24 - asked.asked_cell[q] % 24]).double()
+        near.append(float(away.norm(dim=0).min()) if len(cell) else np.inf)
+    far = np.quantile(near, [0.1, 0.5])
+    assert far[0] < 0.5 * store.clearance < far[1]
+    without = draw(store, store.of_split("train"), 300, Plan(unread=0.0), "train", torch.Generator().manual_seed(0))
+    assert (without.questions.known & without.questions.own).any()
+
+
+def test_places_are_kept_away_with_all_beside_them_where_sensors_move():
+    moving, fixed = drifting(), standing()
+    side = round(moving.clearance)
+    block = moving.block(np.arange(WIDE.cells)).reshape(WIDE.shape)
+    assert (block[:side, :side] == block[0, 0]).all()
+    assert block[side, 0] != block[0, 0] != block[0, side]
+    np.testing.assert_array_equal(fixed.block(fixed.places), fixed.places)
