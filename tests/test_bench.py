@@ -148,6 +148,10 @@ def test_a_line_in_the_registry_gives_a_verb_with_its_options_and_a_part_of_a_pa
     write_page(page, tmp_path / "results", SMOKE)
     heads = read_result(Coin(8), tmp_path / "results")["heads"]
     assert f"| 8 | {heads:g} |" in page.read_text()
+    before = page.read_text()
+    CliRunner().invoke(verbs, [*words, "--only", Coin(4).key], catch_exceptions=False)
+    write_page(page, tmp_path / "results", SMOKE)
+    assert page.read_text() == before  # what --only leaves out is still a row of the table
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

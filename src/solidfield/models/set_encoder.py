@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ..theory.spacetime import Known, Laws
 
-TOKEN, TARGET = 11, 4  # numbers that describe a reading, and a target besides calendar and static fields
+TOKEN, TARGET = 11, 4  # numbers that describe a reading, and a target, besides calendar and what is told of places
 FLAT = 0.05  # standardised: below such a spread, deviations are not divided by it any further
 ZOOM, VAGUE = 0.5, 0.5  # standard deviations of a blur: of the logarithm of its scale, and of each weight
 

@@ -6,7 +6,9 @@
 
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
 What the network learned at a few places is in part what is special about each of them, and would make a map of it
-rough: f is averaged over the places within two steps of the target (AROUND), where no reading of its own is known.
+rough: f is averaged over the places within two steps of the target (AROUND), where its own place is not known. It is
+known by readings of its own in the window or, where a sensor's reading is asked for and not the field, by what is
+usual there (`questions/usual.py`), which the encoder is told of all places.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
 gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
@@ -246,10 +248,10 @@ class SolidSet(nn.Module):
         place = channels * self.grid.cells + cells
         usually = self.usual[place] if usual is None else usual.at(place)
         own, theirs = usually[:, 0] * placed[:, None], usually[:, 1:]
-        apart = torch.cat([theirs[..., :1] - own[:, None, :1], theirs[..., 1:]], -1)
-        at = torch.cat([own, fields[:, questions.asked_cell].T], 1)
-        there = torch.cat([apart, fields[:, cell].movedim(0, -1) - fields[:, questions.asked_cell].T[:, None]], -1)
-        return at, there * known.valid[..., None]
+        apart = theirs[..., :1] - own[:, None, :1]
+        here = fields[:, questions.asked_cell].T
+        there = torch.cat([apart, theirs[..., 1:], fields[:, cell].movedim(0, -1) - here[:, None]], -1)
+        return torch.cat([own, here], 1), there * known.valid[..., None]
 
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator, usual=lesson.usual)

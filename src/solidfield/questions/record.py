@@ -27,6 +27,7 @@ from .usual import Usual, usual
 SPLITS = ("train", "validation", "test")
 PLACES, ENOUGH = 64, 1024  # of a large network a question knows so many places at least, and about so many readings
 WINDOW = 37  # frames that those are counted over
+MOST = 4_000_000  # readings that say what is usual at places
 FRAMES = 200  # by which it is told how far sensors of one frame are from one another,
 MOVING = 2.0  # ... and that they move, if it is so many times as far as places that were ever read
 
@@ -155,6 +156,8 @@ class Record:
     def usual(self) -> Usual:
         """What is usual at its places, by the readings that may train."""
         rows = self.of_split("train")
+        every = -(-len(rows) // MOST)  # of many readings some frames say enough
+        rows = rows[self.frames[rows] % max(every, 1) == 0]
         return usual(self.values[rows], self.cells[rows], self.frames[rows], len(self), self.grid.cells)
 
     @cached_property
