@@ -143,9 +143,9 @@ class QuestionTask(Task):
 
     def _drawn(self, readings: np.ndarray, plan: Plan, count: int, word: str) -> Iterator[Lesson]:
         """So many questions about some of the held-out readings."""
-        for number in range(count // AT_ONCE):
+        for number, start in enumerate(range(0, count, AT_ONCE)):
             generator = torch_generator(self.config.seed, word, number)
-            yield draw(self.record, readings, AT_ONCE, plan, self._judges, generator)
+            yield draw(self.record, readings, min(AT_ONCE, count - start), plan, self._judges, generator)
 
     def total_crps(self, model: SolidSet, rank: int, processes: int, device: torch.device | str) -> float:
         lessons = list(self.lessons(self.held_out, "validation"))[rank::processes]
