@@ -70,8 +70,8 @@ def test_a_place_of_few_days_is_trusted_less():
     assert abs(mean) > 0
 
 
-def test_the_time_around_a_question_is_left_out_to_the_bit():
-    """Values of the blocks around a frame may be anything: what is usual without them stays the same."""
+def test_the_time_around_a_question_is_left_out():
+    """What is left is the mean of the other blocks, and nearly what a fit without those around would say."""
     values, _ = readings()
     frame, cell = torch.tensor([10 * BLOCK + 3]), everywhere()[None]
     near = slice(9 * BLOCK, 12 * BLOCK)

@@ -101,9 +101,12 @@ def _run(experiment: Experiment, every: Sequence[Cell], shared: Shared) -> None:
             update(left + " | ".join(state.running), state.done, state.total)
 
         outcome = run_cells(picked, place, shared.results, show.command(), engine, shared.within, report)
-    for sheet in dict.fromkeys(cell.sheet for cell in picked if cell.sheet is not None):
-        path = shared.out or shared.results / f"{sheet}.json"
-        write_sheet(path, experiment.name, _listed([cell for cell in every if cell.sheet == sheet], picked, shared))
+    sheets = dict.fromkeys(cell.sheet for cell in picked if cell.sheet is not None)
+    if shared.out is not None:
+        write_sheet(shared.out, experiment.name, _listed(every, picked, shared))
+    for sheet in sheets if shared.out is None else ():
+        mine = [cell for cell in every if cell.sheet == sheet]
+        write_sheet(shared.results / f"{sheet}.json", experiment.name, _listed(mine, picked, shared))
     _show(experiment, picked, outcome, shared)
     if outcome.failed:
         raise typer.Exit(2)

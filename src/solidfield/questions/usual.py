@@ -9,6 +9,7 @@ more than chance would have.
 
 A question about a training reading must not know it by what is usual at its own place: the blocks around its frame
 are left out, for its own place and for all its neighbours alike, since that is how it will be when it is asked later.
+(m_t is fitted once for all questions; what one reading adds to it at other times is a few thousandths of itself.)
 """
 
 from __future__ import annotations
