@@ -90,6 +90,21 @@ def test_a_stretch_makes_intervals_hold():
     assert abs(stretch["unread"] - 1 / 0.6) < 0.15
 
 
+def test_kriging_is_calibrated_where_its_own_laws_are_twice_too_wide():
+    """A rival whose intervals are too wide is not a fair one: half of its targets lie within its 50 % intervals."""
+    model = gaussian_model(24)
+    record = simulated(covariance(), 12, 0.4, 0)[0]
+    plan = Plan(before=4, after=4, unread=1.0, outage=0.0, sparse=0.0)
+    held = draw(record, record.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3))
+    mean = model.kriged(held.questions)[1].mean
+    closer = replace(held, values=mean + 0.5 * (held.values - mean))
+    for everywhere in ([], [closer]):
+        model.calibrate([closer], everywhere)
+        low, high = model.prior_quantiles(held.questions, torch.tensor([[-0.6745], [0.6745]]))
+        inside = (closer.values >= low) & (closer.values <= high)
+        assert inside.float().mean() == pytest.approx(0.5, abs=0.01)
+
+
 def test_places_set_aside_are_corrected_for_being_easier_than_all():
     """Where the prior misses by 1.3 times as much elsewhere, laws of unread places are wider by just that."""
     model = gaussian_model(24)

@@ -340,7 +340,8 @@ class SolidSet(nn.Module):
         own, prior, kinds, channel = self._latents(held_out)
         for c in range(self.prior.channels):
             mine = channel == c
-            self.stretch[c], self.prior_stretch[c] = (stretches(z[mine].abs(), kinds[mine]) for z in (own, prior))
+            self.stretch[c] = stretches(own[mine].abs(), kinds[mine])
+            self.prior_stretch[c] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)
         every = list(everywhere)
         if not every:
             return self._told()
@@ -348,10 +349,10 @@ class SolidSet(nn.Module):
         for c in channel.unique().tolist():
             mine = channel == c
             harder = wider(prior[mine].abs(), kinds[mine], self.prior_stretch[c])
-            least, asked = (stretches(z[mine].abs(), kinds[mine])[UNREAD_KINDS] for z in (own, prior))
+            least = stretches(own[mine].abs(), kinds[mine])[UNREAD_KINDS]
             found = torch.maximum(harder * self.stretch[c, UNREAD_KINDS], least)
             self.stretch[c, UNREAD_KINDS] = found.clamp(NARROWEST, WIDEST)
-            self.prior_stretch[c, UNREAD_KINDS] = asked
+            self.prior_stretch[c, UNREAD_KINDS] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)[UNREAD_KINDS]
         return self._told()
 
     def _told(self) -> dict[str, float]:

@@ -28,7 +28,7 @@ LEVELS = (0.5, 0.9, 0.98, 0.998)  # of central intervals that are made to hold t
 BODY = LEVELS.index(0.9)  # the last level of which every kind has enough targets
 EDGES = torch.tensor([NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS])
 NARROWEST, WIDEST = 0.8, 2.0  # limits of a stretch: beyond, something else is wrong
-SLIMMEST = 0.4  # ... of one that readings at hand ask for: seasons differ by more than days
+SLIMMEST = 0.4  # ... of one that readings at hand ask for, since seasons differ by more than days, or of kriging's
 SLOWEST = 0.2  # of the stretched z, so that levels never cross
 
 
