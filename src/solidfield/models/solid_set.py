@@ -12,10 +12,7 @@ usual there (`questions/usual.py`), which the encoder is told of all places.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
 gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
-
-Beyond the largest training reading M a law goes on no farther than the readings' own tail: x > M becomes
-M + t (1 - exp(-(x - M) / t)), where t is the way from their 99 % quantile to M; likewise below the smallest. A
-transform's inverse could otherwise turn a wide law into members that no reading supports.
+No law goes on beyond the readings' own tails (`theory/tails.py`).
 """
 
 from __future__ import annotations
@@ -35,6 +32,7 @@ from ..questions.usual import NUMBERS, LeftOut
 from ..scores.conformal import FEWEST
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
+from ..theory.tails import bounded, ends_of, unbounded
 from .neighbours import NEAREST, nearest_readings
 from .set_encoder import Blur, SetEncoder
 from .stretch import (
@@ -51,9 +49,6 @@ from .stretch import (
     wider,
 )
 
-FULL = 0.999  # of a tail: beyond, nothing is told apart
-FLAT = 0.05  # standard deviations: the shortest tail
-TAIL = 0.99  # the quantile of the readings where their tail begins
 NETWORKS = 2  # whose laws are pooled
 LIKELIHOOD = 0.1  # its weight beside the CRPS
 AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs(x) <= 2]  # rows, columns: see above
@@ -126,11 +121,7 @@ class SolidSet(nn.Module):
     def bounded_by(self, readings: Sequence[Tensor]) -> None:  # (C,) of (n,) standardised training readings
         """Let no law go on beyond what the readings' own tails support."""
         for channel, values in enumerate(readings):
-            ordered = values.double().sort().values
-            inner = [float(ordered[round(p * (len(ordered) - 1))]) for p in (1 - TAIL, TAIL)]
-            low, high = float(ordered[0]), float(ordered[-1])
-            tails = [max(inner[0] - low, FLAT), max(high - inner[1], FLAT)]
-            self.ends[channel] = torch.tensor([low, tails[0], high, tails[1]])
+            self.ends[channel] = ends_of(values)
 
     def slope(self, location: Tensor, channel: Tensor) -> Tensor:  # (B,) -> (B,)
         """Physical standard deviations per standard unit, at a location."""
@@ -394,17 +385,3 @@ class SolidSet(nn.Module):
 def _read(questions: Questions) -> Tensor:  # (B,) bool
     """Is a reading of the target's own place known?"""
     return (questions.known & questions.own).any(1)
-
-
-def bounded(values: Tensor, ends: Tensor) -> Tensor:  # (..., B), (B, 4)
-    """Values whose way beyond the ends of the readings is bent to stop at the length of their tails."""
-    low, below, high, above = ends.T
-    over, under = (values - high).clamp_min(0), (low - values).clamp_min(0)
-    return values.clamp(low, high) + above * -torch.expm1(-over / above) - below * -torch.expm1(-under / below)
-
-
-def unbounded(values: Tensor, ends: Tensor) -> Tensor:  # the inverse; (B,), (B, 4)
-    """What `bounded` bends to these values; beyond all it can reach, the farthest."""
-    low, below, high, above = ends.T
-    over, under = (((values - high) / above).clamp(0, FULL), ((low - values) / below).clamp(0, FULL))
-    return values.clamp(low, high) - above * torch.log1p(-over) + below * torch.log1p(-under)
