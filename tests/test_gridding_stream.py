@@ -99,6 +99,16 @@ def test_parquet_in_any_groups_and_chunks_is_the_table_it_was_written_from(tmp_p
     assert whole.identical(streamed.assign_attrs(source=whole.attrs["source"]))
 
 
+@pytest.mark.parametrize(("group", "rows", "sizes"), [(12, 12, 12), (12, 11, 6), (12, 5, 4), (4, 8, 8)])
+def test_chunks_of_parquet_are_equal_parts_of_a_row_group_as_far_as_these_are_larger(tmp_path, group, rows, sizes):
+    pytest.importorskip("pyarrow")
+    times = pd.date_range("2024-01-01", periods=48, freq="h", tz="UTC")
+    pd.DataFrame({"time": times, "lat": 22.5, "lon": 88.3, "pm": 1.0}).to_parquet(
+        tmp_path / "t.parquet", row_group_size=group
+    )
+    assert [len(part) for part, _ in open_table(tmp_path / "t.parquet").chunks(rows)] == 48 // sizes * [sizes]
+
+
 def test_limits_leave_the_rows_as_they_were():
     table = open_table(pd.DataFrame({"time": "2024-01-01", "lat": 1.0, "lon": 2.0, "pm": [1.0, 5.0]}), timezone="UTC")
     ((rows, _),) = table.chunks()

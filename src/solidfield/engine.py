@@ -34,6 +34,7 @@ O = TypeVar("O")
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much of it, of how much (None: not known)
 ENGINES = ("here", "processes", "dask")
 PATIENCE = 1.0  # seconds between two looks at what is running
+READY = 2  # items made ahead: with one, its maker and its user wait for each other whenever an item takes longer
 TRIM, PAD, MAPPED = -1, -2, -3  # numbers of glibc's `mallopt`: keep so much, take so much more, map what is larger
 KEPT = {MAPPED: 32 << 20, TRIM: 1 << 29, PAD: 64 << 20}  # bytes while a task is done: 32 MiB is the most it can map
 
@@ -97,12 +98,12 @@ _END: Any = object()
 
 
 def ahead(items: Iterable[I]) -> Iterator[I]:
-    """The same items in the same order, the next one made in a thread while this one is used."""
+    """The same items in the same order, the next ones made in a thread while this one is used."""
     with ThreadPoolExecutor(1) as pool:
         queue = iter(items)
-        waiting = pool.submit(next, queue, _END)
-        while (item := waiting.result()) is not _END:
-            waiting = pool.submit(next, queue, _END)
+        waiting = deque(pool.submit(next, queue, _END) for _ in range(READY))
+        while (item := waiting.popleft().result()) is not _END:
+            waiting.append(pool.submit(next, queue, _END))
             yield item
 
 
