@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from solidfield.models import solid_set
 from solidfield.models.solid_set import SolidSet
 from solidfield.models.stretch import KINDS, kind_of
 from solidfield.prediction.answer import Scene, answer
@@ -119,8 +120,11 @@ def test_places_set_aside_are_corrected_for_being_easier_than_all():
     assert both["gap 1"] == alone["gap 1"]
 
 
-def test_one_network_learns_nothing_of_places_set_aside_and_tells_how_wide_unread_ones_are():
-    """Its laws are too narrow by 1.6 there, the other's right: unread places are stretched as it alone asks."""
+def test_one_network_learns_nothing_of_places_set_aside_and_tells_how_wide_unread_ones_are(monkeypatch):
+    """Its laws are too narrow by 1.6 there, the other's right: unread places are stretched as it alone asks.
+
+    If laws may depart from the prior's less than all the way, they do not at all, since the prior is right.
+    """
     model = gaussian_model(24)
     record = simulated(covariance(), 12, 0.4, 0)[0]
     plan = Plan(before=4, after=4, unread=1.0, outage=0.0, sparse=0.0)
@@ -137,4 +141,15 @@ def test_one_network_learns_nothing_of_places_set_aside_and_tells_how_wide_unrea
     alike = model.calibrate([held])["unread"]
     with torch.no_grad():
         model.law.last[0].bias[2] = float(np.log(np.expm1(1 / 1.6 - 0.01)))
+    monkeypatch.setattr(solid_set, "DEPARTURES", [1.0])
     assert model.calibrate([aside])["unread"] == pytest.approx(1.6 * alike, rel=1e-3)
+    monkeypatch.undo()
+    assert model.calibrate([aside])["unread"] == pytest.approx(alike, rel=1e-2)
+    assert set(model.departure[0].tolist()) == {0.0, 1.0}
+    assert model.departure[0, KINDS.index("gap 1")] == 1
+    z = torch.tensor([[-1.0], [0.5], [2.0]])
+    monkeypatch.setattr(model, "prior_stretch", model.stretch)
+    unread = kind_of(held.questions, torch.zeros(len(held)).bool()) == KINDS.index("unread")
+    own, prior = (of(held.questions, z)[:, unread] for of in (model.quantiles, model.prior_quantiles))
+    assert unread.sum() > 300
+    torch.testing.assert_close(own, prior)

@@ -51,6 +51,22 @@ def test_value_is_the_inverse_of_latent(law):
             torch.testing.assert_close(back, z, atol=1e-3 if isinstance(law, MixtureLaw) else 5e-2, rtol=0)
 
 
+def test_a_law_that_does_not_depart_is_the_normal_one_and_halfway_it_still_has_its_inverse(law):
+    generator = torch_generator(0, "departure")
+    features, z = torch.randn(400, 4, generator=generator), torch.linspace(-2.5, 2.5, 400)
+    channel, latents = torch.arange(400) % 2, z[None, :, None].expand(1, 400, 2)
+    with torch.no_grad():
+        none, half, all_the_way = (torch.full((400,), far) for far in (0.0, 0.5, 1.0))
+        torch.testing.assert_close(law.value(features, latents, none), latents.contiguous(), atol=1e-4, rtol=0)
+        torch.testing.assert_close(law.value(features, latents, all_the_way), law.value(features, latents))
+        values = law.value(features, latents, half)[0][torch.arange(400), channel]
+        back = law.latent(features, values, channel, departure=half)
+        torch.testing.assert_close(back, z, atol=1e-3 if isinstance(law, MixtureLaw) else 5e-2, rtol=0)
+        normal = law.crps(features, z, channel, departure=none)
+        closed = z * (2 * torch.special.ndtr(z) - 1) + (2 / math.pi) ** 0.5 * (-(z**2) / 2).exp() - math.pi**-0.5
+        torch.testing.assert_close(normal, closed, atol=1e-4, rtol=0)
+
+
 def test_value_and_table_are_one_map(law):
     generator = torch_generator(0, "one map")
     features, z = torch.randn(50, 4, generator=generator), torch.randn(7, 50, 2, generator=generator)
@@ -67,7 +83,7 @@ def test_value_finds_the_quantile_between_modes_far_apart():
     generator = torch_generator(0, "modes")
     raw = torch.randn(2000, 1, 3, generator=generator)
     parts = (1.5 * raw).log_softmax(-1), 2 * raw.roll(1, 0), 0.01 + torch.rand(2000, 1, 3, generator=generator) ** 2
-    law.parts = lambda features: parts
+    law.parts = lambda features, departure: parts
     z = 1.3 * torch.randn(1, 2000, 1, generator=generator)
     found = law.value(torch.zeros(2000, 4), z)[0, :, 0]
     log_pi, mu, s = (part[:, 0].double() for part in parts)

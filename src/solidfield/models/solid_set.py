@@ -11,7 +11,8 @@ known by readings of its own in the window or, where a sensor's reading is asked
 usual there (`questions/usual.py`), which the encoder is told of all places.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
 the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
-gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread.
+gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread; laws of
+unread places depart from the prior's only as far as these sensors bear out.
 No law goes on beyond the readings' own tails (`theory/tails.py`).
 """
 
@@ -36,6 +37,7 @@ from ..theory.tails import bounded, ends_of, unbounded
 from .neighbours import NEAREST, nearest_readings
 from .set_encoder import Blur, SetEncoder
 from .stretch import (
+    AHEAD_KINDS,
     KINDS,
     LEVELS,
     NARROWEST,
@@ -55,6 +57,7 @@ AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs
 TRUSTED = 0.5  # from such a trust on a place is known by what is usual there
 FEW = 160  # places that a network learns by heart; of many more it cannot
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
+DEPARTURES = [place / 10 for place in range(10, -1, -1)]  # of laws from the prior's, of which the best is taken
 TRANSFORMS = ("none", "log", "sqrt")
 
 
@@ -95,6 +98,8 @@ class SolidSet(nn.Module):
         self.steps: Tensor  # typical steps between readings: frames, rows, columns
         self.register_buffer("stretch", torch.ones(channels, len(KINDS), len(LEVELS)))
         self.stretch: Tensor
+        self.register_buffer("departure", torch.ones(channels, len(KINDS)))
+        self.departure: Tensor  # of laws from the prior's
         self.register_buffer("prior_stretch", torch.ones(channels, len(KINDS), len(LEVELS)))
         self.prior_stretch: Tensor  # of the Gaussian laws of the prior alone: a fair rival is calibrated, too
         self.register_buffer("ends", torch.tensor([[-1e6, 1.0, 1e6, 1.0]]).repeat(channels, 1))
@@ -281,13 +286,14 @@ class SolidSet(nn.Module):
     def quantile_function(self, questions: Questions, as_read: bool = True) -> Callable[[Tensor], Tensor]:
         """As `quantiles`, for latents of several kinds: the features of the questions are made once."""
         features, law, placed = self.evened(questions, as_read)
-        channel, factors = questions.asked_channel, self.stretch[questions.asked_channel, kind_of(questions, placed)]
+        channel, kind = questions.asked_channel, kind_of(questions, placed)
+        factors, departure = self.stretch[channel, kind], self.departure[channel, kind]
 
         @torch.no_grad()
         def values(latents: Tensor) -> Tensor:  # (B,) or (K, 1) or (K, B) -> (K, B)
             z = torch.atleast_2d(latents)
             z = stretched(z.expand(len(z), len(questions)), factors)
-            found = self.law.value(features, z[..., None].expand(*z.shape, self.prior.channels))  # (K, B, C)
+            found = self.law.value(features, z[..., None].expand(*z.shape, self.prior.channels), departure)  # (K, B, C)
             mine = channel[None, :, None].expand(len(z), -1, 1)
             return bounded(law.mean + law.std * found.gather(2, mine)[..., 0], self.ends[channel])
 
@@ -315,7 +321,8 @@ class SolidSet(nn.Module):
         features, law, _ = self.evened(lesson.questions, True, lesson.usual)
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
-        return self.law.latent(features, z, channel, error, self._answering(lesson)), self._prior_latent(lesson, law)
+        shares, departure = self._answering(lesson), self.departure[channel, self._kind(lesson)]
+        return self.law.latent(features, z, channel, error, shares, departure), self._prior_latent(lesson, law)
 
     @torch.no_grad()
     def calibrate(self, held_out: Iterable[Lesson], everywhere: Iterable[Lesson] = ()) -> dict[str, float]:
@@ -328,10 +335,12 @@ class SolidSet(nn.Module):
         its 90 % intervals and by one ratio for all kinds: places are hard or easy, whatever is asked about them. The
         network practised at most of these, so its laws must hold their share there in any case.
         """
+        held_out = list(held_out)
+        self._depart(held_out)
         own, prior, kinds, channel = self._latents(held_out)
         for c in range(self.prior.channels):
             mine = channel == c
-            self.stretch[c] = stretches(own[mine].abs(), kinds[mine])
+            self.stretch[c] = stretches(own[mine].abs(), kinds[mine], tails=False)
             self.prior_stretch[c] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)
         every = list(everywhere)
         if not every:
@@ -340,11 +349,41 @@ class SolidSet(nn.Module):
         for c in channel.unique().tolist():
             mine = channel == c
             harder = wider(prior[mine].abs(), kinds[mine], self.prior_stretch[c])
-            least = stretches(own[mine].abs(), kinds[mine])[UNREAD_KINDS]
+            least = stretches(own[mine].abs(), kinds[mine], tails=False)[UNREAD_KINDS]
             found = torch.maximum(harder * self.stretch[c, UNREAD_KINDS], least)
             self.stretch[c, UNREAD_KINDS] = found.clamp(NARROWEST, WIDEST)
             self.prior_stretch[c, UNREAD_KINDS] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)[UNREAD_KINDS]
         return self._told()
+
+    def _depart(self, lessons: Iterable[Lesson]) -> None:
+        """Let laws of unread places depart from the prior's as far as lowers their CRPS at places set aside.
+
+        What the network learned at the places it practised may be theirs alone. At those set aside, the one that
+        answers was asked nothing: where kriging is better there, it is better between the sensors, too.
+        """
+        self.departure.fill_(1.0)
+        found = []
+        for lesson in lessons:
+            lesson = lesson.where(lesson.aside & ~self.placed(lesson.questions, lesson.usual))
+            if not len(lesson):
+                continue
+            features, law, _ = self.evened(lesson.questions, True, lesson.usual)
+            channel, target, error = lesson.questions.asked_channel, lesson.values - law.mean, lesson.errors / law.std
+            scale, shares = law.std * self.slope(law.mean, channel), self._answering(lesson)
+            each = [
+                scale * self.law.crps(features, target / law.std, channel, error, shares, torch.full_like(target, far))
+                for far in DEPARTURES
+            ]
+            found.append((torch.stack(each, 1), self._kind(lesson), channel))
+        if not found:
+            return
+        crps, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
+        for c in range(self.prior.channels):
+            for alike in (AHEAD_KINDS, ~AHEAD_KINDS):
+                rows = (channel == c) & alike[kinds]
+                if int(rows.sum()) >= FEWEST:
+                    places = [kind for kind in UNREAD_KINDS if alike[kind]]
+                    self.departure[c, places] = DEPARTURES[int(crps[rows].mean(0).argmin())]
 
     def _told(self) -> dict[str, float]:
         """The stretch of 90 % intervals of the first variable, by kind."""
@@ -361,7 +400,8 @@ class SolidSet(nn.Module):
             mine = channel == c
             if int(mine.sum()) < FEWEST:
                 continue
-            asked, prior_asked = (stretches(z[mine].abs(), kinds[mine], SLIMMEST) for z in (own, prior))
+            asked = stretches(own[mine].abs(), kinds[mine], SLIMMEST, tails=False)
+            prior_asked = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)
             change = (prior_asked / self.prior_stretch[c]) ** trust
             unread = self.stretch[c, UNREAD_KINDS] * change[UNREAD_KINDS]
             self.stretch[c] *= (asked / self.stretch[c]) ** trust

@@ -5,8 +5,8 @@
 for p = 50, 90, 98 and 99.8 %, by kind of question: gaps by their length, forecasts by their lead, places that are read
 or not. f_p e_p is the p-quantile of |z| at held-out targets of the kind, with its margin for being estimated
 (`scores/conformal.py`). Quantiles of 50 and 90 % are each kind's own. Beyond, few targets speak, and those of a bad day
-speak together: how much farther than 90 % the tail goes is one ratio for all kinds ahead and one for all others, whose
-tails are heavier.
+speak together. A law that learned its tail from all training days goes on as at 90 %. Kriging's has none of its own:
+how much farther it goes is one ratio for all kinds ahead and one for all others, whose tails are heavier.
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ def stretches(
     sizes: Tensor,  # (n,) |z| of held-out targets
     kinds: Tensor,  # (n,) positions in KINDS
     narrowest: float = NARROWEST,
+    tails: bool = True,  # False: beyond 90 % as far as there
 ) -> Tensor:  # (kinds, levels)
     """What makes central intervals hold their share of the targets of each kind; of all where a kind has too few."""
     groups = [sizes[kinds == place] for place in range(len(KINDS))]
     groups = [group if len(group) >= FEWEST else sizes for group in groups]
     factors = torch.stack([_factors(group)[: BODY + 1] for group in groups]).clamp(narrowest, WIDEST)
     relative = sizes / body(factors)[kinds, 0]
-    tails = torch.empty(len(KINDS), len(LEVELS) - BODY - 1)
-    for rows in (AHEAD_KINDS, ~AHEAD_KINDS):
+    farther = torch.ones(len(KINDS), len(LEVELS) - BODY - 1)
+    for rows in (AHEAD_KINDS, ~AHEAD_KINDS) if tails else ():
         alike = relative[rows[kinds]]
         asked = _factors(alike if len(alike) >= FEWEST else relative)
-        tails[rows] = asked[BODY + 1 :]
-    return torch.cat([factors, (body(factors) * tails)], 1).clamp(narrowest, WIDEST)
+        farther[rows] = asked[BODY + 1 :]
+    return torch.cat([factors, (body(factors) * farther)], 1).clamp(narrowest, WIDEST)
 
 
 def wider(sizes: Tensor, kinds: Tensor, factors: Tensor) -> float:  # (n,), (n,), (kinds, levels)

@@ -67,7 +67,13 @@ class Law(nn.Module, ABC):
 
     @abstractmethod
     def crps(
-        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        error: Maybe = None,
+        shares: Maybe = None,
+        departure: Maybe = None,  # (P,) from the standard normal law: 0 is that law; None: 1, all the way
     ) -> Tensor:
         """The CRPS of observed targets, in closed form and differentiable; of a diffusion law, that of its mixture."""
 
@@ -79,11 +85,14 @@ class Law(nn.Module, ABC):
         channel: Tensor,
         error: Maybe = None,
         shares: Maybe = None,  # (P, M) of the networks in the pool, which add up to 1; None: alike
+        departure: Maybe = None,
     ) -> Tensor:  # (P,)
         """z with Q(z) = value."""
 
     @abstractmethod
-    def value(self, features: Tensor, latents: Tensor) -> Tensor:  # (P, F), (K, P, C) -> (K, P, C)
+    def value(
+        self, features: Tensor, latents: Tensor, departure: Maybe = None
+    ) -> Tensor:  # (P, F), (K, P, C) -> (K, P, C)
         """Q(z) itself: for a few latents a cell cheaper than a table."""
 
     @abstractmethod
@@ -178,22 +187,28 @@ class MixtureLaw(Law):
             start[..., 0] = 0.0
             start[..., 2] = math.log(math.expm1(0.9))  # the components' own spread; their places add the rest
 
-    def alone(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, M, J)
-        """log pi, mu, s of each network's own mixture."""
+    def alone(self, features: Tensor, departure: Maybe = None) -> tuple[Tensor, Tensor, Tensor]:  # three: (P, C, M, J)
+        """log pi, mu, s of each network's own mixture; on the way to the normal law all components move towards it."""
         raw = self.head(features).unflatten(-1, (self.networks, self.channels, self.components, 3)).transpose(-4, -3)
-        return raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
+        log_pi, mu, s = raw[..., 0].log_softmax(-1), raw[..., 1], LEAST_SCALE + F.softplus(raw[..., 2])
+        if departure is None:
+            return log_pi, mu, s
+        far = departure[:, None, None, None]
+        return log_pi, far * mu, 1 + far * (s - 1)
 
-    def parts(self, features: Tensor, shares: Maybe = None) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, M * J)
+    def parts(
+        self, features: Tensor, shares: Maybe = None, departure: Maybe = None
+    ) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, C, M * J)
         """log pi, mu, s of the pool."""
-        log_pi, mu, s = self.alone(features)
+        log_pi, mu, s = self.alone(features, departure)
         share = -math.log(self.networks) if shares is None else shares.clamp_min(NOTHING).log()[:, None, :, None]
         return (log_pi + share).flatten(-2), mu.flatten(-2), s.flatten(-2)
 
     def of(
-        self, features: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+        self, features: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None, departure: Maybe = None
     ) -> tuple[Tensor, Tensor, Tensor]:  # three of (P, M * J)
         """The parts of one variable's law; with an error, of what is read."""
-        log_pi, mu, s = (_pick(part, channel) for part in self.parts(features, shares))
+        log_pi, mu, s = (_pick(part, channel) for part in self.parts(features, shares, departure))
         return log_pi, mu, s if error is None else torch.hypot(s, error[:, None])
 
     def _each(
@@ -204,9 +219,10 @@ class MixtureLaw(Law):
         channel: Tensor,
         error: Maybe,
         shares: Maybe,
+        departure: Maybe = None,
     ) -> Tensor:  # (P,)
         """The sum of a score over the networks, each alone, by their shares."""
-        log_pi, mu, s = (_pick(part, channel).flatten(0, 1) for part in self.alone(features))  # (P * M, J)
+        log_pi, mu, s = (_pick(part, channel).flatten(0, 1) for part in self.alone(features, departure))  # (P * M, J)
         own = [None if one is None else one.repeat_interleave(self.networks) for one in (values, error)]
         s = s if own[1] is None else torch.hypot(s, own[1][:, None])
         each = score(log_pi, mu, s, own[0]).unflatten(0, (-1, self.networks))
@@ -224,19 +240,31 @@ class MixtureLaw(Law):
         return self._each(surprise, features, values, channel, error, shares)
 
     def crps(
-        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        error: Maybe = None,
+        shares: Maybe = None,
+        departure: Maybe = None,
     ) -> Tensor:
         if self.training:
-            return self._each(mixture_crps, features, values, channel, error, shares)
-        return mixture_crps(*self.of(features, channel, error, shares), values)
+            return self._each(mixture_crps, features, values, channel, error, shares, departure)
+        return mixture_crps(*self.of(features, channel, error, shares, departure), values)
 
     def latent(
-        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        error: Maybe = None,
+        shares: Maybe = None,
+        departure: Maybe = None,
     ) -> Tensor:
-        return normal_score(*self.of(features, channel, error, shares), values)
+        return normal_score(*self.of(features, channel, error, shares, departure), values)
 
-    def value(self, features: Tensor, latents: Tensor) -> Tensor:
-        log_pi, mu, s = self.parts(features)  # (P, C, J)
+    def value(self, features: Tensor, latents: Tensor, departure: Maybe = None) -> Tensor:
+        log_pi, mu, s = self.parts(features, departure=departure)  # (P, C, J)
         # The upper half is the lower one of the mirrored law: there F keeps its digits.
         side = torch.where(latents > 0, -1.0, 1.0)
         mu, z = side[..., None] * mu, -latents.abs()
@@ -341,19 +369,32 @@ class DiffusionLaw(Law):
         return own.index_add(0, heard, changed * len(values) / max(count, 1))
 
     def crps(
-        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        error: Maybe = None,
+        shares: Maybe = None,
+        departure: Maybe = None,
     ) -> Tensor:
-        return self.mixture.crps(features, values, channel, error, shares)
+        return self.mixture.crps(features, values, channel, error, shares, departure)
 
     def latent(
-        self, features: Tensor, values: Tensor, channel: Tensor, error: Maybe = None, shares: Maybe = None
+        self,
+        features: Tensor,
+        values: Tensor,
+        channel: Tensor,
+        error: Maybe = None,
+        shares: Maybe = None,
+        departure: Maybe = None,
     ) -> Tensor:
-        y = self.mixture.latent(features, values, channel, error, shares)
-        return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi)
+        y = self.mixture.latent(features, values, channel, error, shares, departure)
+        return self._flow(y, _pick(self.conditions(features), channel), 0.0, 0.5 * math.pi, departure)
 
-    def value(self, features: Tensor, latents: Tensor) -> Tensor:
-        y = self._flow(latents, self.conditions(features), 0.5 * math.pi, 0.0)
-        return self.mixture.value(features, y)
+    def value(self, features: Tensor, latents: Tensor, departure: Maybe = None) -> Tensor:
+        slower = None if departure is None else departure[:, None]
+        y = self._flow(latents, self.conditions(features), 0.5 * math.pi, 0.0, slower)
+        return self.mixture.value(features, y, departure)
 
     def table(self, features: Tensor) -> Tensor:
         return torch.cat([self._table(part) for part in features.split(AT_ONCE)])
@@ -366,15 +407,18 @@ class DiffusionLaw(Law):
         # The exact flow is monotone; rounding and a coarse step must not undo that.
         return interpolate(self.mixture.table(features), y.movedim(-1, 0)).movedim(0, -1).cummax(-1).values
 
-    def _flow(self, v: Tensor, condition: Tensor, start: float, end: float) -> Tensor:
+    def _flow(
+        self, v: Tensor, condition: Tensor, start: float, end: float, departure: Maybe = None
+    ) -> Tensor:  # departure: like v, and 0 lets it stay
         h = (end - start) / self.steps
+        way = h if departure is None else h * departure
         for step in range(self.steps):
             theta = torch.full((), start + step * h, dtype=v.dtype, device=v.device)
             k1 = self.velocity(v, theta.expand_as(v), condition)
-            k2 = self.velocity(v + 0.5 * h * k1, (theta + 0.5 * h).expand_as(v), condition)
-            k3 = self.velocity(v + 0.5 * h * k2, (theta + 0.5 * h).expand_as(v), condition)
-            k4 = self.velocity(v + h * k3, (theta + h).expand_as(v), condition)
-            v = v + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            k2 = self.velocity(v + 0.5 * way * k1, (theta + 0.5 * h).expand_as(v), condition)
+            k3 = self.velocity(v + 0.5 * way * k2, (theta + 0.5 * h).expand_as(v), condition)
+            k4 = self.velocity(v + way * k3, (theta + h).expand_as(v), condition)
+            v = v + way / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         return v
 
 
