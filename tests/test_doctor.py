@@ -113,6 +113,27 @@ def test_coarse_readings_and_dry_spells_are_not_stuck():
     assert look(rain.assign(rain=(rain["rain"] - 45).clip(lower=0))).found("stuck") == ()
 
 
+def test_saturated_air_is_not_stuck_and_a_sensor_that_is_alone_at_the_top_is():
+    humid = clean("humidity", 60.0)
+    humid.loc[100 * SENSORS : 160 * SENSORS, "humidity"] = 100.0  # sixty hours of fog, everywhere
+    assert look(humid).found("stuck") == ()
+    alone = clean("humidity", 60.0)
+    rows = np.flatnonzero(alone["sensor"] == "s05")
+    alone.loc[rows, "humidity"] = 100.0
+    assert "(sensor s05)" in only(look(alone), "stuck").text
+
+
+def test_showers_are_neither_spikes_nor_outliers_and_a_code_among_them_is():
+    """Four hours in five are dry: they do not tell how far rain scatters, nor by how much it changes."""
+    draws, rain = numpy_generator("showers"), clean("rain")
+    wet = np.repeat(draws.random(HOURS) < 0.2, SENSORS)
+    rain["rain"] = np.where(wet, np.exp(0.9 * draws.standard_normal(len(rain))), 0).round(1)
+    found = look(rain)
+    assert found.found("outliers") == found.found("spikes") == ()
+    rain.loc[700, "rain"] = 9999.0
+    assert lines(only(look(rain), "outliers")) == [702]
+
+
 def test_a_spike_and_a_jumping_sensor():
     frame = clean()
     frame.loc[1000, "pm2_5"] += 60

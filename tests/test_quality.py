@@ -216,3 +216,13 @@ def test_the_verb_writes_a_ranking_and_a_picture(tmp_path):
     assert (tmp_path / "out" / "sensors.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(SolidError, match="never written over"):
         CliRunner().invoke(cli.app, words, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(("sensors", "remedy"), [(4, "so more sensors"), (8, "lower --least")])
+def test_too_few_sensors_are_not_told_what_cannot_help(sensors, remedy):
+    values, site = readings()
+    few = np.full_like(values, np.nan)
+    for y, x in site[:sensors]:
+        few[:10, y, x] = values[:10, y, x]
+    with pytest.raises(SolidError, match=remedy):
+        quality(frames_of(few))

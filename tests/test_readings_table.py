@@ -213,7 +213,8 @@ def test_numbers_that_are_no_readings_are_left_out_and_that_is_said(tmp_path):
     (tmp_path / "t.csv").write_text("time,site,station_id,lat,lon,elevation,NO\n2024-01-01,A,7,1,2,340,5\n")
     table = open_table(tmp_path / "t.csv")
     assert (table.columns.sensor, table.variables) == ("station_id", ("NO",))
-    assert any(note.startswith("elevation: how high a place lies, left out") for note in table.notes)
+    (note,) = [note for note in table.notes if note.startswith("elevation: how high a place lies, left out")]
+    assert "--static" in note
     assert open_table(tmp_path / "t.csv", columns={"value": "elevation"}).variables == ("elevation",)
 
 

@@ -136,6 +136,35 @@ def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path, mon
     assert (tmp_path / "report" / "report.html").is_file()
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory) -> sf.Run:
+    """Three sensors, each read half of the time: nobody is set aside, and in some frames nobody is kept away."""
+    folder, table = tmp_path_factory.mktemp("few") / "run", readings()
+    table[:, 1:] = np.nan
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("solidfield.models.solid_set.SolidSet.prepare", _hurried(SolidSet.prepare))
+        return sf.fit(table, folder, model="solid-set", preset="smoke", transform="sqrt")
+
+
+def test_three_sensors_are_judged_and_drawn_where_something_was_predicted(few, tmp_path, monkeypatch):
+    monkeypatch.setattr("solidfield.report.rivals.LESSONS", 24)
+    monkeypatch.setattr("solidfield.report.trees.LEAVES", (3,))
+    monkeypatch.setattr("solidfield.report.trees.TREES", 20)
+    exam = Exam.of(few, seed=0, past_only=False)
+    counts = [len(exam.scene(number, int(frame), 0)[1]) for number, frame in enumerate(exam.frames(0, None)[0])]
+    assert 0 in counts
+    assert not exam.aside.any()
+    findings = few.evaluate(members=20, scenes=len(counts))
+    now, *ahead = findings.evidence
+    assert len(now.targets.examples) == np.count_nonzero(counts)
+    assert len(now.probes) == 0  # what a sensor has read is no prediction of it
+    assert all(set(one.probes) == {1, 2, 3} for one in ahead)
+    write_report(replace(findings, evidence=[now, ahead[-1]]), tmp_path / "report")
+    assert (tmp_path / "report" / "report.html").is_file()
+    assert not list((tmp_path / "report").rglob("lead0-series*"))
+    assert list((tmp_path / "report").rglob("*-series*"))
+
+
 def test_a_map_that_steps_three_times_as_far_is_three_times_as_rough(run, monkeypatch):
     exam = Exam.of(run, seed=0, past_only=False)
 

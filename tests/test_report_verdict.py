@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from solidfield.report.verdict import FEW, call_of, honesty, side, verdict
+from solidfield.report.verdict import DAYS, FEW, call_of, honesty, side, verdict
 from solidfield.report.words import distinct, lead_label, percent
 from solidfield.scores.bins import Bin
 from solidfield.scores.estimate import Estimate
@@ -103,6 +103,45 @@ def test_leads_that_disagree_are_told_apart() -> None:
     assert headline.startswith(
         "Worth it in part: better than every rival 1 hour ahead; kriging is better 2 hours ahead"
     )
+
+
+def at_unread(table, difference, lead):
+    """The same table, with a region of places without a sensor."""
+    crps = {"solid": 3.0, "kriging": 3.0 - difference}
+    scores = [score(name, value, estimate(0.9), lead=lead, region="set_aside") for name, value in crps.items()]
+    pair = {"model": "solid", "rival": "kriging", "variable": "pm", "lead": lead, "region": "set_aside"}
+    gap = Comparison(difference=estimate(difference, 0.1), cells=400, saved=None, **pair)
+    return replace(table, scores=(*table.scores, *scores), comparisons=(*table.comparisons, gap))
+
+
+@pytest.mark.parametrize(
+    ("known", "unread", "headline"),
+    [
+        ((-0.3, -0.3), (-0.3, -0.3), "Worth it here:"),
+        ((-0.3, -0.3), (0.3, 0.3), "Worth it at known places, not for the map between them:"),
+        ((-0.3, -0.3), (0.3, 0.0), "Worth it at known places, not for the map between them:"),
+        ((-0.3, -0.3), (-0.3, 0.3), "Worth it in part:"),  # the map gains at one lead and loses at another
+        ((-0.3, 0.3), (-0.3, 0.3), "Worth it in part:"),  # as known places do
+        ((-0.3, 0.3), (0.3, 0.3), "Worth it in part:"),
+        ((0.3, 0.0), (-0.3, -0.3), "Worth it for the map between known places, not at them:"),
+        ((0.0, 0.0), (-0.3, -0.3), "Worth it for the map between known places, not shown at them:"),
+        ((0.3, 0.3), (0.3, 0.3), "Not worth it here:"),
+    ],
+)
+def test_known_places_and_the_map_are_set_against_each_other_only_where_they_differ(known, unread, headline) -> None:
+    tables = [
+        at_unread(results(one, lead=n), two, n) for n, (one, two) in enumerate(zip(known, unread, strict=True), 1)
+    ]
+    assert verdict(together(*tables)).headline.startswith(headline)
+
+
+def test_error_bars_of_few_days_are_said_to_be_short() -> None:
+    def of(days):
+        table = results()
+        return verdict(replace(table, scores=tuple(replace(one, groups=days) for one in table.scores))).caution
+
+    assert "judged on 3 days only" in of(3)[0]
+    assert not of(DAYS)
 
 
 def test_intervals_that_disagree_are_not_called_by_one_of_them() -> None:

@@ -7,9 +7,11 @@ import torch
 from solidfield.errors import SolidError
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.grid import Grid
+from solidfield.pairs.limits import SHARE, floor_of, limits_of_record
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.pairs.writing import Example, write_pairs
+from solidfield.questions.record import Record
 
 GRID = Grid((4, 5))
 MEANS, STDS = np.array([100.0, -3.0]), np.array([4.0, 0.5])
@@ -149,3 +151,50 @@ def test_a_reading_without_a_logarithm_names_the_remedy(tmp_path):
 def test_without_a_transform_the_physical_deviation_is_the_deviation():
     assert Scaling((1.0,), (2.0,)).physical_std == (2.0,)
     assert Scaling((1.0,), (2.0,)).as_dict() == {"mean": [1.0], "std": [2.0]}
+
+
+def rounded(values, step):
+    return np.round(np.asarray(values) / step) * step
+
+
+@pytest.mark.parametrize("step", [1e-6, 0.1, 1.0])
+def test_a_limit_is_a_pile_that_nothing_passes_and_a_tail_is_none(step):
+    normal = rounded(10 + 4 * np.random.default_rng(0).standard_normal(5000), step)
+    assert floor_of(normal) is None
+    cut = np.maximum(normal, 8.0)
+    found = floor_of(cut)
+    assert found is not None
+    assert found.value == 8.0
+    assert found.share == np.mean(cut == 8.0)
+    assert found.edge == pytest.approx(8 + step / 2, abs=0.01 if step < 0.1 else 1e-9)
+    assert floor_of(-cut) is None  # the other end is a tail
+
+
+def test_a_small_pile_is_a_limit_only_where_the_kind_of_quantity_ends():
+    values = np.concatenate([np.zeros(30), np.random.default_rng(0).uniform(1, 2, 970)])
+    assert SHARE <= 0.03
+    assert floor_of(values) is None
+    assert floor_of(values, own=0.0) is not None
+
+
+def test_nothing_comes_back_beyond_a_limit_and_all_else_as_without():
+    generator = np.random.default_rng(1)
+    wet, humid = np.maximum(generator.normal(-1, 2, (40, 20)), 0), np.minimum(generator.normal(95, 6, (40, 20)), 100)
+    frames = np.stack([wet, humid], 1).reshape(40, 2, 4, 5).astype(np.float32)
+    record = Record.of_frames(frames, GRID, ("rain", "humidity"), np.zeros(40, int))
+    everything = np.arange(len(record.values))
+    floors, ceilings, words = limits_of_record(record, everything)
+    assert len(words) == 2
+    plain = Scaling.of_record(record, everything, ("sqrt", "none"))
+    scaling = plain.within(floors, ceilings)
+    latents = torch.linspace(-4, 4, 1001)[:, None, None, None].expand(-1, 2, 1, 1)
+    free, bound = plain.restore(latents), scaling.restore(latents)
+    edge = scaling.floors[0][1], scaling.ceilings[1][1]
+    assert torch.equal(bound[:, 0], torch.where(free[:, 0] < edge[0], torch.zeros(()), free[:, 0]))
+    assert torch.equal(bound[:, 1], torch.where(free[:, 1] > edge[1], torch.tensor(100.0), free[:, 1]))
+    assert Scaling.from_dict(scaling.as_dict()) == scaling
+    assert scaling.sound(2)
+    listed = scaling.physical_of(
+        torch.from_numpy(scaling.of_readings(record).values), torch.from_numpy(record.cells // 20)
+    )
+    assert torch.allclose(listed, torch.from_numpy(record.values), atol=1e-3)

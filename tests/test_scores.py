@@ -1,5 +1,6 @@
 """Error bars: whole groups of cases are resampled, and what is measured once may be selected afterwards."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,24 @@ drawn = partial(standard_normal, key="scores")
 def test_bootstrap_of_equal_cases_has_no_width() -> None:
     estimate = bootstrap(np.full(17, 0.3))
     assert estimate == pytest.approx((0.3, 0.3, 0.3, 0.0), abs=1e-15)
+
+
+def test_a_resampled_mean_stays_among_its_cases_and_a_ratio_to_nothing_has_no_bar() -> None:
+    """Nights without sun: days of no error at all beside others, whose mean square is never below zero."""
+    draws, seen = numpy_generator("nights"), list[np.ndarray]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(20):
+            squares = np.where(
+                np.arange(35) < 28, 0.0, draws.random(35)
+            )  # five days of seven hours, four without error
+            bootstrap(squares, of=lambda means: seen.append(means) or np.sqrt(means), groups=np.arange(35) // 7)
+        with np.errstate(divide="ignore"):
+            both = np.stack([np.ones(4), [0.0, 0.0, 0.0, 1.0]], 1)
+            found = bootstrap(both, of=lambda means: means[..., 0] / means[..., 1])
+    assert min(means.min() for means in seen) == 0
+    assert found.mean == 4
+    assert not found.has_bar
 
 
 def test_bootstrap_knows_the_standard_error_and_the_interval() -> None:

@@ -2,7 +2,8 @@
 
 g is the identity, or log(u + offset) or sqrt(u + offset) for what is positive and skewed, such as a concentration. Off
 the mask a standardised field is exactly zero again, so a cell that was not measured looks the same whatever the mean
-is. A reading that several examples share is counted as often as it appears; of a record, once.
+is. A reading that several examples share is counted as often as it appears; of a record, once. On the way back a value
+beyond the floor or the ceiling of its variable (`limits.py`) is that of the floor or the ceiling.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor
 from ..errors import SolidError
 from ..fields import OraclePair, Pair, Source, Target, Window
 from ..questions.record import Record
+from .limits import Limit
 from .store import Indices, PairStore
 
 CHUNK = 4096  # examples whose readings are gathered at a time
@@ -40,6 +42,8 @@ class Scaling:
         (C,) of log(x + offset) and sqrt(x + offset), physical units.
     physical : tuple of float
         (C,) standard deviations of the untransformed readings. Default: `std` itself.
+    floors, ceilings : tuple of (value, edge) or None
+        (C,) beyond the edge, the value is read, physical units. Default: none at all.
 
     Examples
     --------
@@ -53,6 +57,8 @@ class Scaling:
     transforms: tuple[str, ...] = ()  # (C,) of TRANSFORMS; empty: none at all
     offsets: tuple[float, ...] = ()  # (C,) of the transforms, physical units
     physical: tuple[float, ...] = ()  # (C,) standard deviation of the untransformed readings; empty: std itself
+    floors: tuple[tuple[float, float] | None, ...] = ()  # (C,) value, and the edge below which it is read; empty: none
+    ceilings: tuple[tuple[float, float] | None, ...] = ()  # (C,) the same above
 
     @classmethod
     def fit(cls, store: PairStore, indices: Indices) -> Scaling:
@@ -92,6 +98,11 @@ class Scaling:
         mean, std = (tuple(float(of(changed[mine])) for mine in by_variable) for of in (np.mean, np.std))
         physical = tuple(float(values[mine].std()) for mine in by_variable)
         return cls(mean, std, tuple(transforms), offsets, physical)
+
+    def within(self, floors: Sequence[Limit | None], ceilings: Sequence[Limit | None]) -> Scaling:
+        """The same, with these limits of the variables (C,)."""
+        low, high = (tuple(one and (one.value, one.edge) for one in limits) for limits in (floors, ceilings))
+        return replace(self, floors=low if any(low) else (), ceilings=high if any(high) else ())
 
     def of_readings(self, record: Record) -> Record:
         """The record in standard units."""
@@ -150,12 +161,17 @@ class Scaling:
         return OraclePair(self.standardise(sparse.pair), self._to_standard(sparse.dense))
 
     def restore(self, values: Tensor) -> Tensor:  # (..., C, H, W) -> the same
-        """Standard units back to physical ones, at every cell."""
+        """Standard units back to physical ones, at every cell, and within the limits of each variable."""
         values = values * self._column(self.std, values) + self._column(self.mean, values)
-        if not self.transforms:
-            return values
-        lowered = torch.where(self._are("log", values), values.exp(), values.clamp_min(0) ** 2)
-        return torch.where(self._are("none", values), values, lowered - self._column(self.offsets, values))
+        if self.transforms:
+            lowered = torch.where(self._are("log", values), values.exp(), values.clamp_min(0) ** 2)
+            values = torch.where(self._are("none", values), values, lowered - self._column(self.offsets, values))
+        for limits, sign in ((self.floors, 1.0), (self.ceilings, -1.0)):
+            if any(limits):
+                value, edge = zip(*(limit or (0.0, -sign * math.inf) for limit in limits), strict=True)
+                beyond = sign * values < sign * self._column(edge, values)
+                values = torch.where(beyond, self._column(value, values), values)
+        return values
 
     def as_dict(self) -> dict[str, Any]:
         """Plain lists; a scaling without transforms needs two."""
@@ -168,9 +184,12 @@ class Scaling:
     def sound(self, variables: int) -> bool:
         """Can this be a scaling of so many variables?"""
         lengths = {len(column) for column in (self.mean, self.std, self.physical_std)}
-        lengths |= {len(column) for column in (self.transforms, self.offsets) if column}
+        optional = (self.transforms, self.offsets, self.floors, self.ceilings)
+        lengths |= {len(column) for column in optional if column}
+        limits = [number for limit in (*self.floors, *self.ceilings) if limit for number in limit]
         return (
             lengths == {variables}
+            and all(map(math.isfinite, limits))
             and all(map(math.isfinite, (*self.mean, *self.offsets)))
             and all(0 < std < math.inf for std in (*self.std, *self.physical_std))
             and {*self.transforms} <= {*TRANSFORMS}

@@ -152,7 +152,8 @@ def _panel(given: Frames, transform: str, most: int, least: int) -> Panel:
     if often.sum() < SENSORS:
         raise SolidError(
             f"{int(often.sum())} cells of '{name}' were read {least} times or more; judging one sensor by the others "
-            f"takes {SENSORS}: lower --least, or grid with larger cells"
+            f"takes {SENSORS}"
+            + (": lower --least, or grid with longer steps" if seen.any(0).sum() >= SENSORS else ", so more sensors")
         )
     value = values[:, often]  # (T, S)
     full = np.flatnonzero(np.isfinite(value).sum(1) >= 3)

@@ -187,7 +187,8 @@ def left_out(headers: Sequence[Header], columns: Columns) -> list[str]:
         "names of something": [name for name in spare if names_something(name)],
     }
     how = "left out; --columns value=NAME reads them all the same"
-    return [f"{', '.join(names)}: {kind}, {how}" for kind, names in kinds.items() if names]
+    more = {"how high a place lies": "; a map of heights helps between the sensors: `solid train --static heights.nc`"}
+    return [f"{', '.join(names)}: {kind}, {how}{more.get(kind, '')}" for kind, names in kinds.items() if names]
 
 
 def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> dict[str, str]:

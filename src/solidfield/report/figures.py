@@ -47,7 +47,7 @@ def pictures(findings: Findings, above: float | None = None) -> Iterator[Picture
             if len(evidence.members[own]) > 1:
                 yield _calibration(findings, evidence, c, tag)
             yield from _bins(table, evidence.lead, variable, tag)
-            if len(evidence.own.probes) > 1:
+            if len(evidence.own.probes) > 1 and np.any(evidence.probes // run.grid.cells == c):
                 yield _series(findings, evidence, c, tag)
     for variable in rolled_variables(table):
         yield _rolled(table, variable, "rolled" + (f"-{run.variables.index(variable) + 1}" if several else ""))
@@ -203,7 +203,8 @@ def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture
     names = [f"trajectory {label}" for label in chosen]
     if targets.times is not None:
         names = [str(targets.times[rows[start]].astype("datetime64[D]")) for start in starts]
-    W, kind = grid.shape[1], "held-out sensor" if UNREAD & set(targets.regions) else "cell"
+    unread = any((at_probe & mask).any() for name, mask in targets.regions.items() if name in UNREAD)
+    W, kind = grid.shape[1], "held-out sensor" if unread else "cell"
     x = nearest_turn(grid.x, 0.0) if grid.axes == ("lat", "lon") else grid.x  # beyond the dateline as maps name it
     titles = [f"{kind} at {grid.axes[0]} {grid.y[p // W]:.6g}, {grid.axes[1]} {x[p % W]:.6g}" for p in probes]
     figure = series_figure(

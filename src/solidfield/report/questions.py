@@ -69,14 +69,16 @@ def _high(exam: Exam, level: float) -> tuple[float, ...]:  # (C,)
 def _at_lead(
     exam: Exam, lead: int, members: int, scenes: int | None, progress: Progress | None
 ) -> tuple[ScoreTable, Evidence]:
-    frames, in_all = exam.frames(lead, scenes)
-    run, probes = exam.run, _probes(exam)
+    chosen, in_all = exam.frames(lead, scenes)
+    run, probes = exam.run, _probes(exam, lead)
     names = (run.model.label(), "kriging", *(LAST if lead else NOW))
     usual = climatology(exam.record, exam.hours, members)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    rows, where, far, series, counts, told = [], [], [], [], [], []
-    for number, frame in enumerate(frames):
+    rows, where, far, series, told, numbers = [], [], [], [], [], []
+    for number, frame in enumerate(chosen):
         known, judged, begin, regions = exam.scene(number, int(frame), lead)
+        if len(judged) == 0:  # nobody who is kept away was read: of few sensors that happens
+            continue
         cells = exam.record.cells[judged]
         asked = np.concatenate([cells, probes])
         new = ~regions[KNOWN if lead else GAPS]
@@ -97,18 +99,23 @@ def _at_lead(
         rows.append(judged)
         where.append(regions)
         far.append(_distance(known, few)[cells % run.grid.cells])
-        counts.append(len(judged))
+        numbers.append(number)
         if progress is not None:
-            progress(f"{run.model.label()}, lead {lead}", number + 1, len(frames))
+            progress(f"{run.model.label()}, lead {lead}", number + 1, len(chosen))
+    if not numbers:
+        raise SolidError(
+            f"{run.path} has no test frame in which a sensor that is kept away was read; hold out more days"
+        )
+    frames, counts = chosen[numbers], np.array([len(judged) for judged in rows])
     ensembles = {name: np.concatenate(found, 1).astype(np.float32) for name, found in parts.items()}
     channel = exam.record.cells[np.concatenate(rows)] // run.grid.cells
     ensembles |= tree_members(exam, lead, np.concatenate(told), channel, ensembles["climatology"])
-    targets = _targets(exam, lead, frames, np.concatenate(rows), where, np.concatenate(far), np.array(counts))
+    targets = _targets(exam, lead, frames, np.concatenate(rows), where, np.concatenate(far), counts)
     reach = {name: _reach(exam, targets, c) for c, name in enumerate(run.variables)}
     tail = _high(exam, TAIL)
     table = judge(targets, ensembles, run, run.scaling.physical_std, in_all, beyond=reach, tail=tail)
     picture = int(np.argmax(counts))
-    whole, shown, given, later = _picture(exam, picture, int(frames[picture]), lead, members)
+    whole, shown, given, later = _picture(exam, numbers[picture], int(frames[picture]), lead, members)
     own = Drawn([ensembles[names[0]]], np.stack(series, 1), whole, shown)
     return table, Evidence(table.leads[0], targets, ensembles, own, picture, probes, given, later)
 
@@ -198,13 +205,16 @@ def _targets(
     )
 
 
-def _probes(exam: Exam) -> np.ndarray:  # (S,) flat cells of (C, H, W)
-    """Places whose series is drawn: unread ones, those with most readings first."""
+def _probes(exam: Exam, lead: int) -> np.ndarray:  # (S,) flat cells of (C, H, W)
+    """Places whose series is drawn, those with most readings first: unread ones; of a few sensors there are none, and
+    ahead it is theirs. At the time of the readings theirs are known, and no prediction."""
     never = np.logical_or.reduce([exam.aside, *exam.held.values()]).ravel()
     cells, counts = np.unique(exam.record.cells[exam.record.of_split("test")], return_counts=True)
     chosen = [np.empty(0, np.int64)]
     for c in range(len(exam.run.variables)):
-        mine = (cells // exam.run.grid.cells == c) & never[cells % exam.run.grid.cells]
+        mine = cells // exam.run.grid.cells == c
+        unread = mine & never[cells % exam.run.grid.cells]
+        mine = unread if unread.any() or lead == 0 else mine
         chosen.append(cells[mine][np.argsort(-counts[mine], kind="stable")][:PROBES])
     return np.concatenate(chosen)
 

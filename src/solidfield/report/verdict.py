@@ -24,7 +24,7 @@ from .words import REGIONS, amount, distance_label, distinct, hours_label, liste
 NOMINAL, LOWEST, HIGHEST = 0.9, 0.85, 0.95
 LUCK = 0.05  # chance below which what all days agree on is no accident
 FEW = 30  # readings below which a bin is not judged
-DAYS = 5  # of which fewer give chances of what is rare an error bar that is too short
+DAYS = 5  # of which fewer give an error bar that is too short
 MAP = ("held_sensors", "held_blocks", "set_aside", "left_out")  # places without a sensor, the strictest first
 SPREAD = (0.85, 1.15)  # of the ensemble over the error of its mean
 
@@ -90,7 +90,18 @@ def verdict(table: ScoreTable) -> Verdict:
             assert call is not None
             worth += _worth(table, lead, call)
             honest.append(_honest(table, lead, call))
+    caution = [*_few_days(table, calls), *caution]
     return Verdict(_headline(calls, between), _map_line(between), worth, honest, caution, calls)
+
+
+def _few_days(table: ScoreTable, calls: Sequence[Call]) -> list[str]:
+    """Resampling a handful of days hardly tells how they differ from others."""
+    fewest, group = min((call.own.groups for call in calls), default=DAYS), table.about["group"]
+    if not 1 < fewest < DAYS:
+        return []
+    return [
+        f"All was judged on {fewest} {group}s only: error bars of fewer than {DAYS} are too short, and show little."
+    ]
 
 
 def _between(table: ScoreTable, lead: Lead, variable: str) -> list[Call]:
@@ -102,13 +113,9 @@ def _between(table: ScoreTable, lead: Lead, variable: str) -> list[Call]:
 def _map_line(between: Sequence[Call]) -> str:
     if not between:
         return "The map between the sensors was not judged: hold sensors out (--hold-sensors 0.1) to know."
-    said: dict[str, list[str]] = {}
-    for call in between:
-        said.setdefault(_in_short(call), []).append(call.where)
-    details = [f"{words} {listed(where)}" if len(said) > 1 else words for words, where in said.items()]
     where = REGIONS[between[0].own.region]
     honest = _intervals({call.intervals for call in between})
-    return f"The map between the sensors, judged at {where}: {'; '.join(details)}. {honest}"
+    return f"The map between the sensors, judged at {where}: {_details(between)}. {honest}"
 
 
 def rolled_variables(table: ScoreTable) -> list[str]:
@@ -161,24 +168,31 @@ def honesty(coverage: float) -> str:
 
 
 def _headline(calls: Sequence[Call], between: Sequence[Call] = ()) -> str:
-    said: dict[str, list[str]] = {}
-    for call in calls:
-        said.setdefault(_in_short(call), []).append(call.where)
-    found = {call.result for call in calls}
-    if "better" in found and any(call.result == "worse" for call in between):
+    known, unread = ({call.result for call in kind} for kind in (calls, between))
+    gains = ["better" in found and "worse" not in found for found in (known, unread)]
+    if gains[0] and "worse" in unread and "better" not in unread:
         worth = "Worth it at known places, not for the map between them"
-    elif found == {"better"}:
+    elif gains[1] and "better" not in known:
+        worth = f"Worth it for the map between known places, not {'' if 'worse' in known else 'shown '}at them"
+    elif known == {"better"} and "worse" not in unread:
         worth = "Worth it here"
-    elif "better" in found:
+    elif "better" in known | unread:
         worth = "Worth it in part"
-    elif "worse" in found:
+    elif "worse" in known:
         worth = "Not worth it here"
-    elif "same" in found:
+    elif "same" in known:
         worth = "Not shown to be worth it here"
     else:
         worth = "Whether it is worth it cannot be said"
-    details = [f"{words} {listed(where)}" if len(said) > 1 else words for words, where in said.items()]
-    return f"{worth}: {'; '.join(details) or 'nothing was held out'}. {_intervals({call.intervals for call in calls})}"
+    intervals = _intervals({call.intervals for call in calls})
+    return f"{worth}: {_details(calls) or 'nothing was held out'}. {intervals}"
+
+
+def _details(calls: Sequence[Call]) -> str:
+    said: dict[str, list[str]] = {}
+    for call in calls:
+        said.setdefault(_in_short(call), []).append(call.where)
+    return "; ".join(f"{words} {listed(where)}" if len(said) > 1 else words for words, where in said.items())
 
 
 def _in_short(call: Call) -> str:

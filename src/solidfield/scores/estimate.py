@@ -71,7 +71,10 @@ def bootstrap(
     sums = np.stack([np.bincount(group, column) for column in away.T], axis=1)  # (G, S)
     times = _resampled(seed, G, draws)  # (draws, G)
     moved = (times @ sums) / (times @ size)[:, None]
-    resampled = score(centre + moved.reshape(draws, *table.shape[1:]))
+    means = centre + moved.reshape(draws, *table.shape[1:])
+    resampled = score(np.clip(means, table.min(0), table.max(0)))  # rounding takes no mean beyond its cases
+    if not np.isfinite(resampled).all():  # a ratio to nothing: of members that vary, and of errors that are all zero
+        return Estimate(best)
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(best, float(low), float(high), float(np.std(resampled, ddof=1)))
 

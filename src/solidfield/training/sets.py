@@ -21,6 +21,7 @@ from ..models.solid_set import SolidSet
 from ..pairs.covariates import Covariates
 from ..pairs.frames import Frames
 from ..pairs.holdout import Holdout
+from ..pairs.limits import limits_of_record
 from ..pairs.records import kept_readings, record_of, record_recipe, set_aside, without_held
 from ..pairs.scaling import Scaling
 from ..questions.drawing import Plan
@@ -67,10 +68,13 @@ def train_sets(
         "holdout": holdout.as_dict(),
         "covariates": recipe.counts[0] + recipe.counts[1],
     }
+    floors, ceilings, said = limits_of_record(record, record.of_split("train"))
+    for words in said:
+        say(words)
     size = {"lengths": list(lengths(frames.grid)[0]), "frames": plan.reach}
 
     def task_of(transforms: tuple[str, ...]) -> QuestionTask:
-        scaling = Scaling.of_record(record, record.of_split("train"), transforms)
+        scaling = Scaling.of_record(record, record.of_split("train"), transforms).within(floors, ceilings)
         return QuestionTask(scaling.of_readings(record), scaling, plan, config, about, kept_readings(everything, held))
 
     if transform is None:

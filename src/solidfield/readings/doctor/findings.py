@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .reservoir import Kept
 
 EXAMPLES = 5  # rows shown with a finding
+RESTING = 0.05  # of a sensor's readings at one end: a value to rest at
 SEVERITIES = ("note", "doubt", "fault")
 
 
@@ -78,6 +79,26 @@ class Tally:
         if not self.count:
             return []
         return [Finding(what, severity, text.format(n=f"{self.count:,}"), self.count, tuple(self.examples), remedy)]
+
+
+def resting(value: np.ndarray, who: np.ndarray) -> np.ndarray:  # (n,), (n,) sensors -> (n,) bool
+    """Readings at the lowest or highest value of all, where more than a twentieth of the usual sensor's are.
+
+    No rain, night, below detection, saturated air: a value to rest at, which says nothing of how readings scatter.
+
+    >>> resting(np.array([0, 0, 3, 0, 0, 9.0]), np.array([0, 0, 0, 1, 1, 1])).tolist()
+    [True, True, False, True, True, False]
+    """
+    rests = np.zeros(len(value), bool)
+    known = np.isfinite(value)
+    if not known.any() or np.ptp(value[known]) == 0:
+        return rests
+    _, sensor = np.unique(who[known], return_inverse=True)
+    for end in (value[known].min(), value[known].max()):
+        share = np.bincount(sensor, value[known] == end) / np.bincount(sensor)
+        if np.median(share) > RESTING:
+            rests |= value == end
+    return rests
 
 
 @dataclass(frozen=True)

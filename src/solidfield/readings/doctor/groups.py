@@ -1,7 +1,8 @@
 """Groups beside one another: values and units of sensors and files that do not fit the rest.
 
 outliers     readings beyond 8 upper (lower) deviations of all readings, the deviation taken from the 95 % (5 %)
-             quantile of that side; of a positive quantity also beyond 4.5 of its logarithm
+             quantile of that side; of a positive quantity also beyond 4.5 of its logarithm; hours without rain and
+             the like (`resting`) do not count
 unit slips   a sensor or file whose median m is 1000 M, M / 1000, M + 273.15 or 1.8 M + 32 (or back), where M is the
              median of the others' medians
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from .findings import Finding, Scene, kind_of, plain_units
+from .findings import Finding, Scene, kind_of, plain_units, resting
 
 RAW, LOG = 8.0, 4.5
 GROUP = 10  # readings below which a group's median says little
@@ -33,7 +34,7 @@ def outliers(scene: Scene) -> list[Finding]:
     found = []
     for v, name in enumerate(scene.variables):
         value = scene.kept.values[:, v]
-        known = np.isfinite(value)
+        known = np.isfinite(value) & ~resting(value, scene.kept.who)
         if known.sum() < 2 * GROUP:
             continue
         beyond = known & (_side(value, known) > RAW)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .findings import Finding, Scene
+from .findings import Finding, Scene, resting
 from .reservoir import DAY, Kept
 
 GAP = 1.5  # own intervals: a longer step has readings missing
@@ -115,10 +115,8 @@ def stuck(scene: Scene, steps: Steps) -> list[Finding]:
         least = STUCK
         if rate > 0.01:  # coarse readings repeat by themselves: thrice the longest run that chance would bring
             least = max(STUCK, int(np.ceil(3 * np.log(0.01 / len(value)) / np.log(min(rate, 0.999)))))
-        floor = np.nanmin(value) if np.isfinite(value).any() else np.nan
-        at_floor = np.mean(value == floor) > 0.05  # no rain, no sun, below detection: a value to rest at
         first = np.flatnonzero(np.concatenate([[True], ~same]))
-        long = (length >= least) & np.isfinite(value[first]) & ~(at_floor & (value[first] == floor))
+        long = (length >= least) & np.isfinite(value[first]) & ~resting(value, steps.kept.who)[first]
         if not long.any():
             continue
         worst = int(np.argmax(np.where(long, length, 0)))
@@ -139,7 +137,8 @@ def jumps(scene: Scene, steps: Steps) -> list[Finding]:
     near = steps.near
     for v, name in enumerate(scene.variables):
         change = np.diff(steps.kept.values[:, v])
-        known = near & np.isfinite(change)
+        rests = resting(steps.kept.values[:, v], steps.kept.who)
+        known = near & np.isfinite(change) & ~(rests[:-1] & rests[1:])  # from dry to dry is no change to measure by
         size = pd.Series(np.abs(change[known])).groupby(steps.kept.who[:-1][known])
         count, scale = size.size(), size.quantile(0.9) / 1.645
         scale = scale[(count >= ENOUGH) & (scale > 0)]

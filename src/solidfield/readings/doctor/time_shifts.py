@@ -90,7 +90,10 @@ def _by_the_others(scene: Scene, name: str, value: np.ndarray) -> list[Finding]:
             f"{name}: sensor {scene.name_of(int(who[s]), int(first[s]))} says the same as the others, but "
             f"{abs(lags[s])} h {'later' if lags[s] > 0 else 'earlier'}"
         )
-        remedy = "its clock may be on another zone: shift its times, or grid it apart with its own --timezone"
+        remedy = (
+            "its clock may be on another zone: shift its times, or grid it apart with its own --timezone; nothing, "
+            "where a tide or a front reaches it at another time than the others"
+        )
         found.append(scene.finding("clock", "doubt", text, at, remedy))
     return found
 
