@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from solidfield.models import solid_set
+from solidfield.models.set_calibration import calibrate, depart
 from solidfield.models.solid_set import SolidSet
 from solidfield.models.stretch import KINDS, kind_of
 from solidfield.prediction.answer import Scene, answer
@@ -87,7 +87,7 @@ def test_a_stretch_makes_intervals_hold():
     records = [simulated(covariance(), 12, 0.4, seed)[0] for seed in range(3)]
     plan = Plan(before=4, after=4, unread=1.0, outage=0.0, sparse=0.0)
     held = [draw(r, r.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3)) for r in records]
-    stretch = model.calibrate(held)
+    stretch = calibrate(model, held)
     assert abs(stretch["unread"] - 1 / 0.6) < 0.15
 
 
@@ -100,7 +100,7 @@ def test_kriging_is_calibrated_where_its_own_laws_are_twice_too_wide():
     mean = model.kriged(held.questions)[1].mean
     closer = replace(held, values=mean + 0.5 * (held.values - mean))
     for everywhere in ([], [closer]):
-        model.calibrate([closer], everywhere)
+        calibrate(model, [closer], everywhere)
         low, high = model.prior_quantiles(held.questions, torch.tensor([[-0.6745], [0.6745]]))
         inside = (closer.values >= low) & (closer.values <= high)
         assert inside.float().mean() == pytest.approx(0.5, abs=0.01)
@@ -114,8 +114,8 @@ def test_places_set_aside_are_corrected_for_being_easier_than_all():
     held = draw(record, record.of_split("train"), 400, plan, "train", torch.Generator().manual_seed(3))
     mean = model.kriged(held.questions)[1].mean
     harder = replace(held, values=mean + 1.3 * (held.values - mean))
-    alone = model.calibrate([held])
-    both = model.calibrate([held], [harder])
+    alone = calibrate(model, [held])
+    both = calibrate(model, [held], [harder])
     assert both["unread"] == pytest.approx(1.3 * alone["unread"], rel=1e-3)
     assert both["gap 1"] == alone["gap 1"]
 
@@ -138,13 +138,12 @@ def test_one_network_learns_nothing_of_places_set_aside_and_tells_how_wide_unrea
     assert all(w is None or not w.any() for w in silent)
     assert any(w is not None and w.any() for w in learner)
     model.eval()
-    alike = model.calibrate([held])["unread"]
+    alike = calibrate(model, [held])["unread"]
     with torch.no_grad():
         model.law.last[0].bias[2] = float(np.log(np.expm1(1 / 1.6 - 0.01)))
-    monkeypatch.setattr(solid_set, "DEPARTURES", [1.0])
-    assert model.calibrate([aside])["unread"] == pytest.approx(1.6 * alike, rel=1e-3)
-    monkeypatch.undo()
-    assert model.calibrate([aside])["unread"] == pytest.approx(alike, rel=1e-2)
+    assert calibrate(model, [aside])["unread"] == pytest.approx(1.6 * alike, rel=1e-3)
+    depart(model, [aside])
+    assert calibrate(model, [aside])["unread"] == pytest.approx(alike, rel=1e-2)
     assert set(model.departure[0].tolist()) == {0.0, 1.0}
     assert model.departure[0, KINDS.index("gap 1")] == 1
     z = torch.tensor([[-1.0], [0.5], [2.0]])

@@ -10,15 +10,14 @@ rough: f is averaged over the places within two steps of the target (AROUND), wh
 known by readings of its own in the window or, where a sensor's reading is asked for and not the field, by what is
 usual there (`questions/usual.py`), which the encoder is told of all places.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
-the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, by kind:
-gaps by their length, forecasts by their lead, unread places at sensors that training never took for unread; laws of
-unread places depart from the prior's only as far as these sensors bear out.
+the tails honest where the CRPS hardly sees them. After training, z is stretched as held-out questions ask, and laws of
+unread places depart from the prior's as far as places set aside bear out (`set_calibration.py`).
 No law goes on beyond the readings' own tails (`theory/tails.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,26 +29,12 @@ from ..forecast import Objective
 from ..grid import Grid
 from ..questions.asking import Lesson, Questions
 from ..questions.usual import NUMBERS, LeftOut
-from ..scores.conformal import FEWEST
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from ..theory.tails import bounded, ends_of, unbounded
 from .neighbours import NEAREST, nearest_readings
 from .set_encoder import Blur, SetEncoder
-from .stretch import (
-    AHEAD_KINDS,
-    KINDS,
-    LEVELS,
-    NARROWEST,
-    SLIMMEST,
-    UNREAD_KINDS,
-    WIDEST,
-    body,
-    kind_of,
-    stretched,
-    stretches,
-    wider,
-)
+from .stretch import KINDS, LEVELS, kind_of, stretched
 
 NETWORKS = 2  # whose laws are pooled
 LIKELIHOOD = 0.1  # its weight beside the CRPS
@@ -57,7 +42,6 @@ AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs
 TRUSTED = 0.5  # from such a trust on a place is known by what is usual there
 FEW = 160  # places that a network learns by heart; of many more it cannot
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
-DEPARTURES = [place / 10 for place in range(10, -1, -1)]  # of laws from the prior's, of which the best is taken
 TRANSFORMS = ("none", "log", "sqrt")
 
 
@@ -261,7 +245,7 @@ class SolidSet(nn.Module):
         first = self._first(lesson)
         return ~(first & lesson.aside[:, None]) / len(first)
 
-    def _answering(self, lesson: Lesson) -> Tensor:  # (B, M)
+    def answering(self, lesson: Lesson) -> Tensor:  # (B, M)
         """Shares in the pool: of unread places set aside all is the first network's, which was never asked there."""
         first, new = self._first(lesson), ~self.placed(lesson.questions, lesson.usual)
         return torch.where((lesson.aside & new)[:, None], first.float(), 1 / len(first))
@@ -321,100 +305,10 @@ class SolidSet(nn.Module):
         features, law, _ = self.evened(lesson.questions, True, lesson.usual)
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
-        shares, departure = self._answering(lesson), self.departure[channel, self._kind(lesson)]
+        shares, departure = self.answering(lesson), self.departure[channel, self.kind(lesson)]
         return self.law.latent(features, z, channel, error, shares, departure), self._prior_latent(lesson, law)
 
-    @torch.no_grad()
-    def calibrate(self, held_out: Iterable[Lesson], everywhere: Iterable[Lesson] = ()) -> dict[str, float]:
-        """Stretch the laws of each kind until central intervals hold their share of held-out targets.
-
-        `held_out` asks about unread places only where training never did so, and these are few, by chance easy or hard;
-        the first network, which was asked nothing about them, answers alone: what the others know of them from gaps of
-        their records would make the laws of a place that is truly unread too narrow.
-        `everywhere` asks about all: the prior, which learned no place by heart, tells how much wider to be there, by
-        its 90 % intervals and by one ratio for all kinds: places are hard or easy, whatever is asked about them. The
-        network practised at most of these, so its laws must hold their share there in any case.
-        """
-        held_out = list(held_out)
-        self._depart(held_out)
-        own, prior, kinds, channel = self._latents(held_out)
-        for c in range(self.prior.channels):
-            mine = channel == c
-            self.stretch[c] = stretches(own[mine].abs(), kinds[mine], tails=False)
-            self.prior_stretch[c] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)
-        every = list(everywhere)
-        if not every:
-            return self._told()
-        own, prior, kinds, channel = self._latents(every)
-        for c in channel.unique().tolist():
-            mine = channel == c
-            harder = wider(prior[mine].abs(), kinds[mine], self.prior_stretch[c])
-            least = stretches(own[mine].abs(), kinds[mine], tails=False)[UNREAD_KINDS]
-            found = torch.maximum(harder * self.stretch[c, UNREAD_KINDS], least)
-            self.stretch[c, UNREAD_KINDS] = found.clamp(NARROWEST, WIDEST)
-            self.prior_stretch[c, UNREAD_KINDS] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)[UNREAD_KINDS]
-        return self._told()
-
-    def _depart(self, lessons: Iterable[Lesson]) -> None:
-        """Let laws of unread places depart from the prior's as far as lowers their CRPS at places set aside.
-
-        What the network learned at the places it practised may be theirs alone. At those set aside, the one that
-        answers was asked nothing: where kriging is better there, it is better between the sensors, too.
-        """
-        self.departure.fill_(1.0)
-        found = []
-        for lesson in lessons:
-            lesson = lesson.where(lesson.aside & ~self.placed(lesson.questions, lesson.usual))
-            if not len(lesson):
-                continue
-            features, law, _ = self.evened(lesson.questions, True, lesson.usual)
-            channel, target, error = lesson.questions.asked_channel, lesson.values - law.mean, lesson.errors / law.std
-            scale, shares = law.std * self.slope(law.mean, channel), self._answering(lesson)
-            each = [
-                scale * self.law.crps(features, target / law.std, channel, error, shares, torch.full_like(target, far))
-                for far in DEPARTURES
-            ]
-            found.append((torch.stack(each, 1), self._kind(lesson), channel))
-        if not found:
-            return
-        crps, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
-        for c in range(self.prior.channels):
-            for alike in (AHEAD_KINDS, ~AHEAD_KINDS):
-                rows = (channel == c) & alike[kinds]
-                if int(rows.sum()) >= FEWEST:
-                    places = [kind for kind in UNREAD_KINDS if alike[kind]]
-                    self.departure[c, places] = DEPARTURES[int(crps[rows].mean(0).argmin())]
-
-    def _told(self) -> dict[str, float]:
-        """The stretch of 90 % intervals of the first variable, by kind."""
-        return dict(zip(KINDS, body(self.stretch[0])[:, 0].tolist(), strict=True))
-
-    @torch.no_grad()
-    def recalibrate(self, lessons: Iterable[Lesson], trust: float) -> None:
-        """Move the widths of laws towards what readings at hand ask for; with a trust of 1 all the way.
-
-        Training knows the places at hand in part, so laws of unread ones widen as the prior's do, which knows none.
-        """
-        own, prior, kinds, channel = self._latents(lessons)
-        for c in range(self.prior.channels):
-            mine = channel == c
-            if int(mine.sum()) < FEWEST:
-                continue
-            asked = stretches(own[mine].abs(), kinds[mine], SLIMMEST, tails=False)
-            prior_asked = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)
-            change = (prior_asked / self.prior_stretch[c]) ** trust
-            unread = self.stretch[c, UNREAD_KINDS] * change[UNREAD_KINDS]
-            self.stretch[c] *= (asked / self.stretch[c]) ** trust
-            self.stretch[c, UNREAD_KINDS] = unread.clamp(SLIMMEST, WIDEST)
-            self.prior_stretch[c] *= change
-
-    def _latents(self, lessons: Iterable[Lesson]) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # (n,) each
-        """z under the laws and under the prior, kinds and variables of what was read."""
-        found = [(*self.latent(lesson), self._kind(lesson), lesson.questions.asked_channel) for lesson in lessons]
-        own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
-        return own, prior, kinds, channel
-
-    def _kind(self, lesson: Lesson) -> Tensor:  # (B,) positions in KINDS
+    def kind(self, lesson: Lesson) -> Tensor:  # (B,) positions in KINDS
         return kind_of(lesson.questions, self.placed(lesson.questions, lesson.usual))
 
     def _prior_latent(self, lesson: Lesson, law: Laws) -> Tensor:  # (B,)

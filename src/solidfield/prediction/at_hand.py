@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..keys import torch_generator
+from ..models.set_calibration import recalibrate
 from ..models.solid_set import SolidSet
 from ..questions.drawing import Plan, draw
 from ..questions.record import Record
@@ -48,5 +49,5 @@ def recalibrated(
         for start in range(0, asked, AT_ONCE)
     )
     fitting = copy.deepcopy(model)
-    fitting.recalibrate(lessons, windows / (windows + 1))
+    recalibrate(fitting, lessons, windows / (windows + 1))
     return fitting

@@ -14,6 +14,7 @@ from torch import Tensor
 from ..config import TrainConfig
 from ..errors import SolidError
 from ..keys import torch_generator
+from ..models.set_calibration import calibrate, depart
 from ..models.solid_set import SolidSet
 from ..pairs.scaling import Scaling
 from ..questions.asking import Lesson
@@ -112,7 +113,7 @@ class QuestionTask(Task):
             for lesson in self._drawn(readings, plan, CALIBRATION // 2 if word == "around" else CALIBRATION // 4, word):
                 known = model.placed(lesson.questions, lesson.usual)
                 yield lesson if self.record.aside is None else lesson.where(known)
-        yield from self._unread(readings[self.record.place_aside[self.record.place[readings]]], "unread")
+        yield from self.aside()
 
     def _plans(self) -> dict[str, Plan]:
         """Questions as people ask them, which training does not: no sensor is away but those that are.
@@ -128,6 +129,11 @@ class QuestionTask(Task):
         if ahead:
             found["ahead"] = replace(plan, fill=0.0, now=0.0, outage=0.0, as_was=0.0, longest=1)
         return found
+
+    def aside(self) -> Iterator[Lesson]:
+        """Held-out questions about places that are set aside, as if they were unread."""
+        readings = self.record.of_split(self._judges)
+        return self._unread(readings[self.record.place_aside[self.record.place[readings]]], "unread")
 
     def everywhere(self) -> Iterator[Lesson]:
         """Held-out questions about all places as if they were unread, where some of them are set aside."""
@@ -153,8 +159,9 @@ class QuestionTask(Task):
 
     def conclude(self, model: SolidSet, device: torch.device | str) -> None:
         model.look = None
+        depart(model, (lesson.to(device) for lesson in self.aside()))
         held_out, everywhere = self.calibration(model), self.everywhere()
-        model.calibrate((lesson.to(device) for lesson in held_out), (lesson.to(device) for lesson in everywhere))
+        calibrate(model, (lesson.to(device) for lesson in held_out), (lesson.to(device) for lesson in everywhere))
 
     def describe(self, model: SolidSet) -> dict[str, Any]:
         record = self.record
