@@ -174,7 +174,14 @@ def test_a_small_pile_is_a_limit_only_where_the_kind_of_quantity_ends():
     values = np.concatenate([np.zeros(30), np.random.default_rng(0).uniform(1, 2, 970)])
     assert SHARE <= 0.03
     assert floor_of(values) is None
-    assert floor_of(values, own=0.0) is not None
+    assert floor_of(values, own=0.0).share == 0.03
+
+
+def test_where_the_kind_of_quantity_ends_nothing_lies_beyond_unless_readings_pass_it():
+    values = np.random.default_rng(0).uniform(1, 2, 1000)
+    assert floor_of(values) is None
+    assert floor_of(values, own=0.0) == (0.0, 0.0, 0.0)
+    assert floor_of(values - 1.5, own=0.0) is None
 
 
 def test_nothing_comes_back_beyond_a_limit_and_all_else_as_without():
