@@ -13,7 +13,7 @@ from ..scores.table import ScoreTable
 from .markup import figure, listing, section
 from .tables import rolled_tables, tables
 from .verdict import Verdict
-from .words import REGIONS, labelled
+from .words import REGIONS, labelled, percent
 
 SECTIONS = {
     "models": "Beside its rivals",
@@ -137,6 +137,8 @@ def data_facts(table: ScoreTable) -> list[tuple[str, str]]:
         facts.append(("steps between cells of the mean map, over kriging's", rough))
         rippled = ", ".join(f"{ratio:.2f}" for ratio in cells["rippled"].values())
         facts.append(("its power at the highest frequencies, over kriging's", rippled))
+        far = (f"now {percent(share['now'])}, ahead {percent(share['ahead'])}" for share in cells["departure"].values())
+        facts.append(("laws between the sensors, from kriging's (0 %) to the network's (100 %)", "; ".join(far)))
     if cells["held"]:
         held = ", ".join(f"{REGIONS[name]}: {count} cells" for name, count in cells["held"].items())
         facts.append(("held out for ever", held))

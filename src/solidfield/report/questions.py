@@ -14,6 +14,7 @@ import torch
 from ..engine import Progress
 from ..errors import SolidError
 from ..keys import evenly, numpy_generator
+from ..models.stretch import KINDS
 from ..prediction.answer import Scene, answer, answer_shown
 from ..prediction.laws import LATENTS, moments
 from ..prediction.predict import provenance
@@ -247,6 +248,15 @@ def _reach(exam: Exam, targets: Targets, c: int) -> tuple[float, float]:
     return limit, float((far[grid.inside] > limit).mean())
 
 
+def _departure(run: RunRecord) -> dict[str, dict[str, float]]:
+    """By variable, how far laws of unread places go from kriging's (0) to the network's own (1)."""
+    kinds = {"now": KINDS.index("unread"), "ahead": KINDS.index("unread, ahead 1")}
+    return {
+        name: {word: round(float(run.model.departure[c, kind]), 2) for word, kind in kinds.items()}
+        for c, name in enumerate(run.variables)
+    }
+
+
 def _about(exam: Exam, members: int) -> dict[str, Any]:
     run, record = exam.run, exam.record
     never = run.never_supervised.numpy() & run.grid.inside
@@ -261,6 +271,7 @@ def _about(exam: Exam, members: int) -> dict[str, Any]:
             "never_supervised": {name: int(never[c].sum()) for c, name in enumerate(run.variables)},
             "held": {name: int(mask.sum()) for name, mask in exam.held.items()},
             "aside": int(exam.aside.sum()),
+            "departure": _departure(run),
             **texture(exam),
         },
         "data": {
