@@ -86,8 +86,8 @@ def resting(value: np.ndarray, who: np.ndarray) -> np.ndarray:  # (n,), (n,) sen
 
     No rain, night, below detection, saturated air: a value to rest at, which says nothing of how readings scatter.
 
-    >>> resting(np.array([0, 0, 3, 0, 0, 9.0]), np.array([0, 0, 0, 1, 1, 1])).tolist()
-    [True, True, False, True, True, False]
+    >>> resting(np.array([0, 3, 0, 9, 0, 5.0]), np.array([0, 0, 1, 1, 2, 2])).tolist()
+    [True, False, True, False, True, False]
     """
     rests = np.zeros(len(value), bool)
     known = np.isfinite(value)
