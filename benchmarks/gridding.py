@@ -5,7 +5,8 @@
 Synthetic readings of 200 moving sensors over 90 days in a Parquet file, the first eighth of them in a CSV file, too;
 cells of 0.01 degree, frames of 30 minutes. Each contestant runs in a process of its own, so that its peak memory is its
 own: what it holds beyond the imports. All read the same columns and compute mean, count and standard deviation, on as
-many threads as they like; pandas, which holds all rows several times over, is spared more than 12.5 million of them.
+many threads as they like, in turns, and the best of three counts; pandas, which holds all rows several times over, is
+spared more than 12.5 million of them.
 Goals: 100 million rows within 1 GiB, at least as fast as the fastest.
 """
 
@@ -29,6 +30,7 @@ from solidfield.readings.intake import grid
 ROWS = 100_000_000
 PART = 8  # the rows of the CSV file are so many times fewer
 PANDAS = 12_500_000  # rows that pandas may be given
+TURNS = 3  # of each contestant, of which the fastest counts
 BLOCK = 500_000  # rows written at a time
 CELL, EVERY, DAYS, SENSORS = 0.01, "30min", 90, 200
 Answer = tuple[float, int]  # sum of the means, readings
@@ -148,13 +150,13 @@ def main(rows: int = ROWS) -> dict[str, float]:
             path = Path(folder) / f"readings.{kind}"
             write(path, of_kind)
             result |= {f"{kind}_rows": of_kind, f"{kind}_file_mb": path.stat().st_size / 1e6}
-            found = {}
-            for name in CONTESTANTS:
-                if name == "pandas" and of_kind > PANDAS:
-                    continue
+            found: dict[str, dict[str, float]] = {}
+            names = [name for name in CONTESTANTS if name != "pandas" or of_kind <= PANDAS]
+            for name in names * TURNS:
                 words = [sys.executable, __file__, "contest", name, str(path)]
                 one = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
-                found[name] = one
+                found[name] = min(one, found.get(name, one), key=lambda turn: turn["seconds"])
+            for name, one in found.items():
                 result |= {f"{kind}_{name}_{key}": one[key] for key in ("seconds", "cpu_seconds", "peak_mb")}
                 told = f"{one['seconds']:.1f} s ({one['cpu_seconds']:.1f} s of CPU), {one['peak_mb']:.0f} MB"
                 print(f"{of_kind:,} rows of {kind}, {name}: {told}", flush=True)

@@ -158,7 +158,7 @@ class Clock:
     def index(self, times: np.ndarray) -> np.ndarray:  # (n,) datetime64, or int64 ns -> (n,) int64
         """The frame of each time."""
         shift = self.every // 2 if self.anchor == "round" else 0
-        index = times.astype("datetime64[ns]", copy=False).astype(np.int64, copy=False) - (self.phase - shift)
+        index = times.astype("datetime64[ns]", copy=False).view(np.int64) - (self.phase - shift)
         index //= self.every
         return index
 

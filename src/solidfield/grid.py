@@ -113,14 +113,13 @@ class Grid:
         for at, origin, spacing in zip((y, x), self.origin, self.spacing, strict=True):
             count = np.asarray(at - origin)
             count /= spacing  # in place: a new array at every step takes longer than the step
-            count += 0.5
-            count += EDGE
-            np.floor(count, out=count)
-            if max(count.max(initial=0), -count.min(initial=0)) > COUNTED:
+            count += 0.5 + EDGE
+            low, high = count.min(initial=0), count.max(initial=0)
+            if max(high, -low) > COUNTED:
                 raise SolidError(
                     f"cells of {self.spacing} are too small to be counted so far from zero; take larger ones"
                 )
-            found.append(count.astype(np.int64))
+            found.append((count if low >= 0 else np.floor(count, out=count)).astype(np.int64))
         return found[0], found[1]
 
     def near(self, x: np.ndarray) -> np.ndarray:

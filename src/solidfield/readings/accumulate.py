@@ -92,10 +92,11 @@ class Accumulator:
         place += ix
         place += start
         for v in range(self.variables):
-            read = ~np.isnan(values[:, v])
-            whole = bool(read.all())
+            value = values[:, v]
+            whole = not np.isnan(value.min())  # mostly so, and seen without a mask
+            read = slice(None) if whole else ~np.isnan(value)
             at = place if v == 0 else place + v * height * width
-            at, value = (at, values[:, v]) if whole else (at[read], values[read, v])
+            at, value = at[read], value[read]
             shift = first.take(at)
             new = np.isnan(shift)
             if new.any():
@@ -108,7 +109,7 @@ class Accumulator:
             np.add.at(s, at, shifted)
             np.add.at(q, at, shifted * shifted)
             if error is not None and "w" in self.sums:
-                own = error[:, v] if whole else error[read, v]
+                own = error[read, v]
                 known = ~np.isnan(own)
                 least = EXACT * np.maximum(np.abs(value[known]), 1e-30)
                 weight = np.maximum(own[known], least) ** -2.0

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..engine import ahead
 from ..errors import SolidError
 from .columns import split_units
 from .records import Batch, Columns, Header
@@ -76,11 +75,12 @@ class ParquetSource:
         names = list(only or columns.used())
         total, start = self.file.metadata.num_rows, 0
         group = self.file.metadata.row_group(0).num_rows
-        if group > rows:  # equal parts of a row group: Arrow copies a batch that lies in two
-            rows = math.ceil(group / math.ceil(group / rows))
+        # Equal parts of a row group, or whole ones: Arrow copies a batch that lies in two.
+        rows = math.ceil(group / math.ceil(group / rows)) if group > rows else rows // max(group, 1) * max(group, 1)
         try:
-            # Columns in threads of Arrow's own took half as long again of both cores together.
-            for part in ahead(self.file.iter_batches(batch_size=rows, columns=names, use_threads=False)):
+            # Columns in threads of Arrow's own took half as long again of both cores together; so did a thread ahead
+            # of the one that `grid` reads in: two cores have room for two.
+            for part in self.file.iter_batches(batch_size=rows, columns=names, use_threads=False):
                 data = {name: _column(part.column(name)) for name in names}
                 self.fraction = start / total
                 yield Batch(np.arange(start + 2, start + 2 + part.num_rows), data)

@@ -57,7 +57,7 @@ def sum_readings(
             for one in (*bad, *dropped):
                 write(one)
             iy, ix = grid.index(part.y, grid.near(part.x) if layout.bounded else part.x)
-            keep = ~np.isnan(values).all(axis=1) if values.shape[1] > 1 else ~np.isnan(values[:, 0])
+            keep = ~np.isnan(values).all(axis=1) if np.isnan(values.min(initial=0)) else np.ones(len(part), bool)
             if layout.bounded:
                 within = (iy >= 0) & (iy < grid.shape[0]) & (ix >= 0) & (ix < grid.shape[1])
                 if grid.domain is not None:
