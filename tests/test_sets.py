@@ -202,6 +202,7 @@ def test_what_a_model_cannot_do_is_said(run, tmp_path):
 
 def test_the_command_line_fills_from_and_into_csv_and_parquet_alike(run, tmp_path):
     table = readings().to_dataframe().dropna().reset_index()
+    table["sensor"] = [f"{lat:.1f}/{lon:.1f}" for lat, lon in zip(table["lat"], table["lon"], strict=True)]
     table.to_csv(tmp_path / "pm.csv", index=False)
     table.to_parquet(tmp_path / "pm.parquet")
     for ending in ("csv", "parquet"):
@@ -215,6 +216,7 @@ def test_the_command_line_fills_from_and_into_csv_and_parquet_alike(run, tmp_pat
     columns = pd.read_parquet(tmp_path / "filled.parquet")
     assert columns["time"].dtype.kind == "M"
     pd.testing.assert_frame_equal(columns, written, check_dtype=False, rtol=1e-6)
+    assert (written["sensor"] == [f"{y:.1f}/{x:.1f}" for y, x in written[["lat", "lon"]].to_numpy()]).all()
 
 
 @pytest.mark.parametrize("recalibrate", [False, True])

@@ -197,7 +197,7 @@ def fit(
             check_reading(out, asked)
         else:
             refuse_existing(out, "resume it or choose another folder", besides=BEGUN)
-        frames = as_frames(read_frames(readings, say=say, **reading), variables)
+        frames = as_frames(read_frames(readings, say=say, stations=True, **reading), variables)
         frames = replace(frames, timezone=timezone or frames.timezone)
         leads = _leads(leads, ahead, frames.every)
         if open_choice and not resume and not _for_pairs(offset, holdout, covariates):

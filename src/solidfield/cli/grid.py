@@ -32,6 +32,7 @@ def grid(
         str | None, typer.Option(help="mad:K drops readings K robust deviations from their frame's median.")
     ] = None,
     refused: reading.RefusedOption = None,
+    stations: Annotated[bool, typer.Option("--stations", help="Keep names of sensors that stand, for fill.")] = False,
     max_memory: Annotated[float, typer.Option(help="GiB that the frames may take.")] = 4.0,
     above: Annotated[float | None, typer.Option("--above", hidden=True)] = None,
     below: Annotated[float | None, typer.Option("--below", hidden=True)] = None,
@@ -52,6 +53,7 @@ def grid(
             positive=positive,
             outliers=outliers,
             refused=refused,
+            stations=stations,
             max_memory=max_memory,
             say=said.append,
             progress=update,

@@ -20,6 +20,7 @@ from ..readings.axes import axes_of, frame_times, grid_of, real, units_of, uprig
 from ..readings.columns import is_taken
 from ..readings.records import FORMAT
 from ..readings.size import refuse_wild, usual_size
+from ..readings.stations import Station, of_attributes
 
 PARTS = ("_count", "_spread", "_std", "_error")  # what a gridded variable may carry beside itself
 
@@ -38,6 +39,7 @@ class Frames:
     repeats: float = 0.0  # the error that repeated readings of a cell and frame show, where none is told
     timezone: str = "UTC"
     anchor: str = "floor"  # how readings fell into frames, see `clock.py`
+    stations: tuple[Station, ...] = ()  # who stands where, as far as it is known
 
     @property
     def clock(self) -> Clock:
@@ -107,6 +109,7 @@ def as_frames(
         repeats=float(np.sqrt(np.mean(_repeats(dataset, names) ** 2))),
         timezone=str(attributes.get("timezone") or "UTC"),
         anchor=str(attributes.get("anchor", "floor")),
+        stations=of_attributes(attributes),
     )
 
 

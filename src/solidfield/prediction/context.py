@@ -104,9 +104,8 @@ def read_new(run: RunRecord, readings: Readings, *, say: Say | None = None, **op
     words = f"read as in training: {_in_words(assumed)}" if assumed else ""
     if words:
         tell(words, say)
-    frames = read_frames(
-        readings, like=Layout(run.grid, run.clock), variables=run.variables, say=say, **assumed, **given
-    )
+    layout = Layout(run.grid, run.clock)
+    frames = read_frames(readings, like=layout, variables=run.variables, stations=True, say=say, **assumed, **given)
     units = tuple(units_of(frames[name]) for name in run.variables)
     doubts = [
         f"{name} is in {new}, and was in {known} when the run was trained"

@@ -26,6 +26,7 @@ from ..pairs.frames import Frames
 from ..pairs.records import record_of
 from ..questions.drawing import Plan
 from ..questions.record import Record
+from ..readings.stations import names_at
 from ..theory.nearby import is_large
 from ..training.record import RunRecord
 from .answer import Scene, answer_shown
@@ -191,7 +192,11 @@ def fill_record(
     ticks = np.round((frames.seconds[t] - record.start) / record.step).astype(np.int64)
     known = _table(run, record, ticks, flat).assign(value=frames.values.reshape(len(given), -1)[t, flat], filled=False)
     y, x = run.grid.axes
-    return pd.concat([known, gaps]).sort_values(["time", "variable", y, x], kind="stable").reset_index(drop=True)
+    filled = pd.concat([known, gaps]).sort_values(["time", "variable", y, x], kind="stable").reset_index(drop=True)
+    if frames.stations:
+        iy, ix = run.grid.index(filled[y].to_numpy(), filled[x].to_numpy())
+        filled.insert(1, "sensor", names_at(frames.stations, run.grid)[iy * run.grid.shape[1] + ix])
+    return filled
 
 
 def _table(run: RunRecord, record: Record, frame: np.ndarray, cell: np.ndarray) -> pd.DataFrame:

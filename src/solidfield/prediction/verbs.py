@@ -151,7 +151,8 @@ def fill(
     -------
     pandas.DataFrame
         A row for each time, cell and variable: `value` is the reading where `filled` is False, else the median of
-        the law, with its 90 % interval from `low` to `high`, in the units of the run.
+        the law, with its 90 % interval from `low` to `high`, in the units of the run. `sensor` names who stands in
+        the cell, "A; B" where several do, if the readings name sensors.
 
     Raises
     ------

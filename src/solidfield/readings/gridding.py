@@ -21,6 +21,7 @@ from .frames import Tally
 from .layout import Layout
 from .limits import Limits, drop, frame_centres
 from .records import refusal_file
+from .stations import Stations
 from .table import Table
 
 
@@ -34,6 +35,7 @@ def sum_readings(
     max_memory: float,  # GiB
     progress: Progress | None,
     told: ErrorTable,
+    stations: Stations | None = None,  # to be told who reads where
 ) -> tuple[Cube, Tally]:
     """One pass over the table; two where limits are robust and ask for each frame's centre first."""
     if limits.robust is not None and limits.frames is None:
@@ -46,7 +48,7 @@ def sum_readings(
     sums = Accumulator(len(chosen), grid.shape if layout.bounded else None, errors, max_memory)
     keep_freed_memory()
     with refusal_file(refused) as write:
-        for part, bad in ahead(table.chunks(rows, sensors=told.column or False)):
+        for part, bad in ahead(table.chunks(rows, sensors=told.column or stations is not None)):
             tally.read += len(part)
             tally.refused += len({one.row for one in bad})
             tally.first = tally.first or (bad[0] if bad else None)
@@ -69,6 +71,8 @@ def sum_readings(
                 frame, iy, ix, values = frame[keep], iy[keep], ix[keep], values[keep]
                 error = None if error is None else error[keep]
             sums.add(frame, iy, ix, values, error)
+            if stations is not None and part.sensor is not None:
+                stations.add(part.sensor if keep.all() else part.sensor[keep], iy, ix)
             table.tell(progress, tally.read)
     cube = sums.finish()
     if len(cube.frames) == 0:

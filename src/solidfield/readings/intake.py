@@ -7,6 +7,7 @@ New readings for a run fall into the run's own cells and frames (`like`).
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -26,11 +27,12 @@ from .frames import open_frames, save_frames, to_frames
 from .gridding import choose_variables, sum_readings
 from .layout import Layout, layout_of, plan_layout
 from .limits import Limits, parse_outliers
+from .stations import KEY, Stations, merged
 from .table import CHUNK, Table, open_table
 
 Readings: TypeAlias = str | Path | Sequence[str] | Sequence[Path] | pd.DataFrame | xr.Dataset | xr.DataArray
 Say = Callable[[str], None]
-OF_FRAMES = ("variables", "timezone", "like")  # options that frames can follow as well as tables
+OF_FRAMES = ("variables", "timezone", "like", "stations")  # options that frames can follow as well as tables
 
 
 def check(
@@ -114,6 +116,7 @@ def grid(
     outliers: str | None = None,
     errors: Errors | None = None,
     refused: str | Path | None = None,
+    stations: bool = False,
     max_memory: float = 4.0,
     rows: int = CHUNK,
     say: Say | None = None,
@@ -156,10 +159,13 @@ def grid(
         or numbers by the names of sensors. Default: as the readings say, see `columns`.
     refused : path, optional
         CSV to write, with everything refused or dropped and the reason.
+    stations : bool
+        Also keep, as an attribute, the names of sensors that stand, with the middles of their cells, and
+        say which share a cell. Default: False, since it takes as long as the rest.
     max_memory : float
         GiB that the frames may take. Default: 4.
     rows : int
-        Read at a time; changes nothing but the memory. Default: 262,144.
+        Read at a time; changes nothing but the memory. Default: 524,288.
     say : callable, optional
         Is told in words what was assumed and what became of the rows. Default: the package's log.
     progress : callable, optional
@@ -199,14 +205,18 @@ def grid(
         layout = layout_of(like) if isinstance(like, xr.Dataset) else like
     listed = None if refused is None else Path(refused)
     told = ErrorTable.of_plain(plain_errors(errors), table, chosen)
-    cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress, told)
+    named = Stations() if stations and told.column in (None, table.columns.sensor) else None
+    cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress, told, named)
+    standing = named.finish(layout.grid) if named else []
     if not layout.bounded:
         layout = replace(layout, grid=closed(layout.grid.part(cube.first_cell, cube.count.shape[2:])))
     frames = to_frames(table, chosen, layout, cube, tally, cell or "as given", max_memory)
-    said += [*table.notes, tally.words]
+    said += [*table.notes, tally.words, *([words] if (words := merged(standing)) else [])]
     for words in said:
         tell(words, say)
     frames.attrs["notes"] = "; ".join(said)
+    if standing:
+        frames.attrs[KEY] = json.dumps(standing)
     if out is not None:
         save_frames(frames, out)
     return frames
