@@ -7,7 +7,7 @@ import torch
 from solidfield.errors import SolidError
 from solidfield.fields import OraclePair, Pair, Source, Target
 from solidfield.grid import Grid
-from solidfield.pairs.limits import SHARE, floor_of, limits_of_record
+from solidfield.pairs.limits import SHARE, check_within, floor_of, limits_of_record, parse_within
 from solidfield.pairs.scaling import Scaling
 from solidfield.pairs.store import PairStore
 from solidfield.pairs.writing import Example, write_pairs
@@ -182,6 +182,32 @@ def test_where_the_kind_of_quantity_ends_nothing_lies_beyond_unless_readings_pas
     assert floor_of(values) is None
     assert floor_of(values, own=0.0) == (0.0, 0.0, 0.0)
     assert floor_of(values - 1.5, own=0.0) is None
+
+
+def test_limits_that_a_user_gives_hold_where_the_kind_says_nothing_or_other():
+    values = np.random.default_rng(0).uniform(1, 2, (50, 1, 4, 5)).astype(np.float32)
+    record = Record.of_frames(values, GRID, ("index",), np.zeros(50, int))
+    everything = np.arange(len(record.values))
+    assert limits_of_record(record, everything)[:2] == ((None,), (None,))
+    for given in ({"index": (0.5, 3.0)}, {"*": (0.5, 3.0)}):
+        floors, ceilings, _ = limits_of_record(record, everything, given)
+        assert (floors, ceilings) == (((0.5, 0.5, 0.0),), ((3.0, 3.0, 0.0),))
+    assert limits_of_record(record, everything, {"index": (None, 3.0)})[0] == (None,)
+    with pytest.raises(SolidError, match="widen --within"):
+        limits_of_record(record, everything, {"index": (1.5, None)})
+
+
+@pytest.mark.parametrize("text", ["5", "a..b", "0-100", "pm=", "0..1,x"])
+def test_a_range_that_is_none_is_refused(text):
+    with pytest.raises(SolidError, match="is no range"):
+        parse_within(text)
+
+
+def test_limits_of_no_variable_and_ends_in_the_wrong_order_are_refused():
+    for given in ({"x": (0.0, 1.0)}, {"*": (0.0, 1.0)}, {"pm": (1.0, 0.0)}, {"pm": (0.0, 0.0)}):
+        with pytest.raises(SolidError, match="within"):
+            check_within(given, ("pm", "no2"))
+    check_within({"*": (0.0, None)}, ("pm",))
 
 
 def test_nothing_comes_back_beyond_a_limit_and_all_else_as_without():

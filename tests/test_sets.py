@@ -145,6 +145,13 @@ def test_leads_are_those_asked_for(tmp_path, monkeypatch):
         sf.fit(readings(), tmp_path / "b", ahead="3h", leads=(1,), **options)
 
 
+def test_limits_given_by_hand_hold_for_readings_and_for_models_that_know_them(tmp_path):
+    with pytest.raises(SolidError, match="does nothing for model 'kriging'"):
+        sf.fit(readings(), tmp_path / "a", model="kriging", preset="smoke", within={"pm": (0.0, None)})
+    with pytest.raises(SolidError, match="lie outside"):
+        sf.fit(readings(), tmp_path / "b", model="solid-set", preset="smoke", within={"pm": (0.0, 1.0)})
+
+
 def test_a_filled_record_has_every_hour_and_leaves_readings_alone(run):
     frames = readings()
     filled = run.fill(frames, members=20)

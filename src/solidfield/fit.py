@@ -30,6 +30,7 @@ from .pairs.choices import choose_model, choose_pairing, decide_holdout
 from .pairs.covariates import Covariates
 from .pairs.frames import as_frames
 from .pairs.holdout import Holdout
+from .pairs.limits import Within
 from .pairs.pairing import frame_pairs
 from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
@@ -65,6 +66,7 @@ def fit(
     errors: Errors | None = None,
     transform: str | None = None,
     offset: float | None = None,
+    within: Within | None = None,
     holdout: Holdout | Mapping[str, Any] | None = None,
     covariates: Covariates | None = None,
     seed: int | None = None,
@@ -114,6 +116,9 @@ def fit(
         What is modelled of each reading. Default: by the readings, and that is said.
     offset : float, optional
         Of the logarithm: log(x + offset). Default: 0.
+    within : mapping, optional
+        Values that can be, by variable: `{"humidity": (0, 100), "rain": (0, None)}`; nothing beyond is predicted. Of
+        "solid-set" alone. Default: by the kind of each variable, and by values that its readings pile up at.
     holdout : Holdout or mapping, optional
         What is kept aside to be judged by; of a mapping, what it leaves out is decided by the readings.
         Default: every fifth day tests, one in ten validates.
@@ -173,6 +178,7 @@ def fit(
         "ahead": ahead,
         "transform": transform,
         "offset": offset,
+        "within": {name: list(ends) for name, ends in within.items()} if within else None,
     }
     plain = {"holdout": _plain(holdout), "covariates": _plain(covariates)}
     asked = {"files": _files(readings) if store is None else None, **reading, **pairing, **plain}
@@ -215,6 +221,7 @@ def fit(
                 leads=tuple(sorted({lead for lead in leads if lead > 0})) if leads else LEADS,
                 transform=transform,
                 holdout=decide_holdout(frames, holdout, say, calibration=False),
+                within=within,
                 covariates=covariates,
                 reading=asked,
                 say=lambda words: tell(words, say),
@@ -230,6 +237,8 @@ def fit(
                 f"several processes train model {config.model.name} on pairs that exist; write those of readings with "
                 "`frame_pairs`, or take model solid-set, which learns from readings as they are"
             )
+        if within:
+            raise SolidError(f"'within' does nothing for model '{config.model.name}'; take model {SolidSet.name}")
         chosen = choose_pairing(frames, transform, holdout, say)
         store = frame_pairs(
             frames, out / PAIRS, leads=leads or (0, 1), offset=offset or 0.0, covariates=covariates, **chosen

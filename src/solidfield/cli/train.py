@@ -17,6 +17,7 @@ from ..fit import fit
 from ..pairs.covariates import Covariates
 from ..pairs.holdout import hold_list as read_list
 from ..pairs.holdout import hold_mask as read_mask
+from ..pairs.limits import parse_within
 from ..pairs.store import is_pairs
 from ..training.checkpoint import checkpoints
 from ..training.record import STATE
@@ -49,6 +50,9 @@ def train(
     how: dict[str, Any],
     transform: Annotated[str | None, typer.Option(help="log, sqrt or none; by the readings if not given.")] = None,
     offset: Annotated[float | None, typer.Option(help="Of the logarithm: log(x + offset).")] = None,
+    within: Annotated[
+        str | None, typer.Option(metavar="A..B", help="Values that can be: 0..100, or humidity=0..100,rain=0..")
+    ] = None,
     lead: Annotated[list[int] | None, typer.Option(help="0 reconstructs, 1 forecasts; repeatable; both.")] = None,
     leads: Annotated[str | None, typer.Option(help="Several leads at once, such as 0..8 steps.")] = None,
     ahead: Annotated[str | None, typer.Option(help="All leads up to here, such as 6h.")] = None,
@@ -102,6 +106,7 @@ def train(
             ahead=ahead,
             transform=transform,
             offset=offset,
+            within=parse_within(within),
             holdout=_given(holding),
             covariates=Covariates(**told) if told else None,
             seed=seed,

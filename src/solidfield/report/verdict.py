@@ -68,12 +68,12 @@ def verdict(table: ScoreTable) -> Verdict:
     between: list[Call] = []
     worth: list[str] = []
     honest: list[str] = []
-    caution = _untaught(table)
+    doubts: list[tuple[str, str]] = []  # where, and what
     for lead in (lead for lead in table.leads if not lead.rolled):
         for variable in table.variables:
             call = call_of(table, lead, variable)
             if call is None:
-                caution.append(f"{_where(table, lead, variable)}: no reading was held out, nothing is known.")
+                doubts.append((_where(table, lead, variable), "no reading was held out, nothing is known."))
                 continue
             calls.append(call)
             unread = _between(table, lead, variable)
@@ -82,7 +82,8 @@ def verdict(table: ScoreTable) -> Verdict:
             honest += [_honest(table, lead, call), *_mean(table, lead, call)]
             apart = [there for there in unread if there.own.region != call.own.region]
             honest += [sentence for each in (call, *apart) for sentence in _tail(table, lead, each)]
-            caution += _caution(table, lead, variable)
+            where = _where(table, lead, variable)
+            doubts += [(where, what) for what in _caution(table, lead, variable)]
     last = [lead for lead in table.leads if lead.rolled][-1:]
     for lead in last:
         for variable in rolled_variables(table):
@@ -90,8 +91,20 @@ def verdict(table: ScoreTable) -> Verdict:
             assert call is not None
             worth += _worth(table, lead, call)
             honest.append(_honest(table, lead, call))
-    caution = [*_few_days(table, calls), *caution]
+    caution = [*_few_days(table, calls), *_untaught(table), *told_once(doubts)]
     return Verdict(_headline(calls, between), _map_line(between), worth, honest, caution, calls)
+
+
+def told_once(doubts: Sequence[tuple[str, str]]) -> list[str]:
+    """Each doubt with all the places it is of, in the order in which it came up first.
+
+    >>> told_once([("Now", "few readings."), ("Now", "too far."), ("1 h ahead", "few readings.")])
+    ['Now; 1 h ahead: few readings.', 'Now: too far.']
+    """
+    places: dict[str, list[str]] = {}
+    for where, what in doubts:
+        places.setdefault(what, []).append(where)
+    return [f"{'; '.join(where)}: {what}" for what, where in places.items()]
 
 
 def _few_days(table: ScoreTable, calls: Sequence[Call]) -> list[str]:
@@ -380,22 +393,22 @@ def _untaught(table: ScoreTable) -> list[str]:
 
 
 def _caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
-    where, unit = _where(table, lead, variable), table.about["distance_units"]
+    unit = table.about["distance_units"]
     at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "rolled": lead.rolled}
     sentences = []
     limit, share = lead.beyond.get(variable, (0.0, 0.0))
     if share > 0:
         sentences.append(
-            f"{where}: no reading farther than {limit:.3g} {unit} from a sensor was held out; "
+            f"no reading farther than {limit:.3g} {unit} from a sensor was held out; "
             f"{percent(share)} of the map lies farther and is not judged."
         )
     own, *rivals = table.models(lead.lead, lead.rolled)
     hours = table.select(model=own, bins="hour", **at)
     few = [_hour(score) for score in hours if score.cells < FEW]
     if few and len(few) == len(hours):
-        sentences.append(f"{where}: no hour of the day has {FEW} held-out readings, so none is judged by itself.")
+        sentences.append(f"no hour of the day has {FEW} held-out readings, so none is judged by itself.")
     elif few:
-        sentences.append(f"{where}: fewer than {FEW} readings were held out at {hours_label(few)}; trust those less.")
+        sentences.append(f"fewer than {FEW} readings were held out at {hours_label(few)}; trust those less.")
     bins = table.select(model=own, bins="distance", **at)
     for rival in rivals:
         gaps = {gap.bin: gap for gap in table.compared(rival=rival, bins="distance", **at)}
@@ -404,7 +417,7 @@ def _caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
             for place, score in enumerate(bins)
             if score.cells >= FEW and score.bin in gaps and side(gaps[score.bin].difference) == "worse"
         ]
-        sentences += [f"{where}: {rival} is better {_reach(table, bins, *span)}." for span in runs(lost)]
+        sentences += [f"{rival} is better {_reach(table, bins, *span)}." for span in runs(lost)]
     return sentences
 
 

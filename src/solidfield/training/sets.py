@@ -21,7 +21,7 @@ from ..models.solid_set import SolidSet
 from ..pairs.covariates import Covariates
 from ..pairs.frames import Frames
 from ..pairs.holdout import Holdout
-from ..pairs.limits import limits_of_record
+from ..pairs.limits import Within, check_within, limits_of_record
 from ..pairs.records import kept_readings, record_of, record_recipe, set_aside, without_held
 from ..pairs.scaling import Scaling
 from ..questions.drawing import Plan
@@ -47,6 +47,7 @@ def train_sets(
     *,
     leads: tuple[int, ...],  # of forecasts
     holdout: Holdout,
+    within: Within | None = None,  # values that can be, where the user says
     transform: str | None = None,  # None: the one under which kriging predicts best
     covariates: Covariates | None = None,
     reading: Mapping[str, Any] | None = None,  # how a table was read, for the run to remember
@@ -68,7 +69,8 @@ def train_sets(
         "holdout": holdout.as_dict(),
         "covariates": recipe.counts[0] + recipe.counts[1],
     }
-    floors, ceilings, said = limits_of_record(record, record.of_split("train"))
+    check_within(within or {}, record.variables)
+    floors, ceilings, said = limits_of_record(record, record.of_split("train"), within)
     for words in said:
         say(words)
     size = {"lengths": list(lengths(frames.grid)[0]), "frames": plan.reach}
