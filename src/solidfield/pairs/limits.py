@@ -9,8 +9,8 @@ v the lowest value that was read and w the next one: readings between the two do
 rounded or because what lies below v counts as v. A ceiling is the floor of -x. Training readings alone decide.
 
 Of a kind that is known to end at v, or of which the user says so (`within`), a small share is enough; without any pile
-what lies beyond v is still v, unless readings themselves pass it. Of others a large share is asked for, since a temperature that was written as 0 where
-nothing was read looks alike, and winter is still to come.
+what lies beyond v is still v, unless readings themselves pass it. Of others a large share is asked for, since a
+temperature that was written as 0 where nothing was read looks alike, and winter is still to come.
 """
 
 from __future__ import annotations
