@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from solidfield.report.verdict import DAYS, FEW, call_of, honesty, side, verdict
+from solidfield.report.calls import FEW, call_of, honesty, side
+from solidfield.report.cautions import DAYS
+from solidfield.report.verdict import verdict
 from solidfield.report.words import distinct, lead_label, percent
 from solidfield.scores.bins import Bin
 from solidfield.scores.estimate import Estimate

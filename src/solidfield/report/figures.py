@@ -14,9 +14,9 @@ from ..plot.fields import scene, taught
 from ..plot.reliability import reliability_figure
 from ..scores.metrics import Cells
 from ..scores.table import Lead, Score, ScoreTable
+from .calls import FEW, HIGHEST, LOWEST, call_of, main_region, rolled_variables
 from .findings import Evidence, Findings
 from .targets import Targets
-from .verdict import FEW, HIGHEST, LOWEST, call_of, main_region, rolled_variables
 from .words import REGIONS, distinct, labelled, span
 
 UNREAD = {"held_sensors", "set_aside"}  # regions of places whose record was hidden

@@ -11,8 +11,8 @@ from typing import Any
 from ..scores.estimate import Estimate
 from ..scores.registry import METRICS, Metric, Value
 from ..scores.table import Lead, Score, ScoreTable
+from .calls import call_of, main_region, rolled_variables
 from .markup import table as markup
-from .verdict import call_of, main_region, rolled_variables
 from .words import REGIONS, distinct, percent
 
 

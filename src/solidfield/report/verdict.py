@@ -18,34 +18,27 @@ from typing import Any
 
 from ..scores.estimate import Estimate
 from ..scores.registry import TAIL
-from ..scores.table import Comparison, Lead, Score, ScoreTable
-from .words import REGIONS, amount, distance_label, distinct, hours_label, listed, percent, runs
+from ..scores.table import Lead, Score, ScoreTable
+from .calls import (
+    FEW,
+    HIGHEST,
+    LOWEST,
+    MAP,
+    Call,
+    between,
+    call_of,
+    honesty,
+    hour_of,
+    reach,
+    rolled_variables,
+    where_of,
+)
+from .cautions import DAYS, caution, few_days, told_once, untaught
+from .words import REGIONS, amount, distinct, hours_label, listed, percent, runs
 
-NOMINAL, LOWEST, HIGHEST = 0.9, 0.85, 0.95
+NOMINAL = 0.9
 LUCK = 0.05  # chance below which what all days agree on is no accident
-FEW = 30  # readings below which a bin is not judged
-DAYS = 5  # of which fewer give an error bar that is too short
-MAP = ("held_sensors", "held_blocks", "set_aside", "left_out")  # places without a sensor, the strictest first
 SPREAD = (0.85, 1.15)  # of the ensemble over the error of its mean
-
-
-@dataclass(frozen=True)
-class Call:
-    """Who wins in a region, and how honest the intervals are."""
-
-    lead: int
-    variable: str
-    where: str  # the lead in words, and the variable where there are several
-    own: Score
-    best: Score | None  # of the rivals
-    gap: Comparison | None  # to the best rival
-    result: str  # better, worse, same, unknown (no error bar) or alone (no rival)
-    intervals: str  # honest, narrow, wide or unmeasured
-
-    def to_json(self) -> dict[str, object]:
-        names = ("lead", "variable", "where", "result", "intervals")
-        about = {name: getattr(self, name) for name in names}
-        return about | {"own": self.own.model, "best_rival": self.best.model if self.best else None}
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ class Verdict:
 def verdict(table: ScoreTable) -> Verdict:
     """A headline, then sentences; and the calls they rest on."""
     calls: list[Call] = []
-    between: list[Call] = []
+    of_map: list[Call] = []
     worth: list[str] = []
     honest: list[str] = []
     doubts: list[tuple[str, str]] = []  # where, and what
@@ -73,17 +66,17 @@ def verdict(table: ScoreTable) -> Verdict:
         for variable in table.variables:
             call = call_of(table, lead, variable)
             if call is None:
-                doubts.append((_where(table, lead, variable), "no reading was held out, nothing is known."))
+                doubts.append((where_of(table, lead, variable), "no reading was held out, nothing is known."))
                 continue
             calls.append(call)
-            unread = _between(table, lead, variable)
-            between += unread
+            unread = between(table, lead, variable)
+            of_map += unread
             worth += _worth(table, lead, call)
             honest += [_honest(table, lead, call), *_mean(table, lead, call)]
             apart = [there for there in unread if there.own.region != call.own.region]
             honest += [sentence for each in (call, *apart) for sentence in _tail(table, lead, each)]
-            where = _where(table, lead, variable)
-            doubts += [(where, what) for what in _caution(table, lead, variable)]
+            where = where_of(table, lead, variable)
+            doubts += [(where, what) for what in caution(table, lead, variable)]
     last = [lead for lead in table.leads if lead.rolled][-1:]
     for lead in last:
         for variable in rolled_variables(table):
@@ -91,97 +84,20 @@ def verdict(table: ScoreTable) -> Verdict:
             assert call is not None
             worth += _worth(table, lead, call)
             honest.append(_honest(table, lead, call))
-    caution = [*_few_days(table, calls), *_untaught(table), *told_once(doubts)]
-    return Verdict(_headline(calls, between), _map_line(between), worth, honest, caution, calls)
+    trust_less = [*few_days(table, calls), *untaught(table), *told_once(doubts)]
+    return Verdict(_headline(calls, of_map), _map_line(of_map), worth, honest, trust_less, calls)
 
 
-def told_once(doubts: Sequence[tuple[str, str]]) -> list[str]:
-    """Each doubt with all the places it is of, in the order in which it came up first.
-
-    >>> told_once([("Now", "few readings."), ("Now", "too far."), ("1 h ahead", "few readings.")])
-    ['Now; 1 h ahead: few readings.', 'Now: too far.']
-    """
-    places: dict[str, list[str]] = {}
-    for where, what in doubts:
-        places.setdefault(what, []).append(where)
-    return [f"{'; '.join(where)}: {what}" for what, where in places.items()]
-
-
-def _few_days(table: ScoreTable, calls: Sequence[Call]) -> list[str]:
-    """Resampling a handful of days hardly tells how they differ from others."""
-    fewest, group = min((call.own.groups for call in calls), default=DAYS), table.about["group"]
-    if not 1 < fewest < DAYS:
-        return []
-    return [
-        f"All was judged on {fewest} {group}s only: error bars of fewer than {DAYS} are too short, and show little."
-    ]
-
-
-def _between(table: ScoreTable, lead: Lead, variable: str) -> list[Call]:
-    """Who wins at places without a sensor, by the strictest evidence there is."""
-    found = (call_of(table, lead, variable, region) for region in MAP)
-    return [call for call in found if call is not None][:1]
-
-
-def _map_line(between: Sequence[Call]) -> str:
-    if not between:
+def _map_line(of_map: Sequence[Call]) -> str:
+    if not of_map:
         return "The map between the sensors was not judged: hold sensors out (--hold-sensors 0.1) to know."
-    where = REGIONS[between[0].own.region]
-    honest = _intervals({call.intervals for call in between})
-    return f"The map between the sensors, judged at {where}: {_details(between)}. {honest}"
+    where = REGIONS[of_map[0].own.region]
+    honest = _intervals({call.intervals for call in of_map})
+    return f"The map between the sensors, judged at {where}: {_details(of_map)}. {honest}"
 
 
-def rolled_variables(table: ScoreTable) -> list[str]:
-    """Those with readings at every step of the rollouts."""
-    rolled = [lead for lead in table.leads if lead.rolled]
-    return [
-        name
-        for name in (table.variables if rolled else ())
-        if all(table.select(variable=name, lead=lead.lead, region="all", rolled=True) for lead in rolled)
-    ]
-
-
-def call_of(table: ScoreTable, lead: Lead, variable: str, region: str | None = None) -> Call | None:
-    """Who wins in the region that decides, or in another; None where no reading of the variable was held out."""
-    region = region or main_region(table, lead, variable)
-    at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "region": region, "rolled": lead.rolled}
-    found = table.select(**at)
-    if not found:
-        return None
-    own, *rivals = found
-    best = min(rivals, key=lambda score: score["crps"].mean, default=None)
-    gap = None if best is None else table.compared(rival=best.model, **at)[0]
-    coverage = own["coverage_90"]
-    return Call(
-        lead=lead.lead,
-        variable=variable,
-        where=lead.ahead if len(table.variables) == 1 else f"for {variable} {lead.ahead}",
-        own=own,
-        best=best,
-        gap=gap,
-        result="alone" if gap is None else side(gap.difference),
-        intervals="unmeasured" if coverage is None else honesty(coverage.mean),
-    )
-
-
-def main_region(table: ScoreTable, lead: Lead, variable: str) -> str:
-    """The region that decides at this lead; all readings where it has none of this variable."""
-    return lead.main if table.select(variable=variable, lead=lead.lead, region=lead.main, rolled=lead.rolled) else "all"
-
-
-def side(difference: Estimate) -> str:
-    """better, worse, same, or unknown without an error bar."""
-    if not difference.has_bar:
-        return "unknown"
-    return "better" if difference.high < 0 else "worse" if difference.low > 0 else "same"
-
-
-def honesty(coverage: float) -> str:
-    return "narrow" if coverage < LOWEST else "wide" if coverage > HIGHEST else "honest"
-
-
-def _headline(calls: Sequence[Call], between: Sequence[Call] = ()) -> str:
-    known, unread = ({call.result for call in kind} for kind in (calls, between))
+def _headline(calls: Sequence[Call], of_map: Sequence[Call] = ()) -> str:
+    known, unread = ({call.result for call in kind} for kind in (calls, of_map))
     gains = ["better" in found and "worse" not in found for found in (known, unread)]
     if gains[0] and "worse" in unread and "better" not in unread:
         worth = "Worth it at known places, not for the map between them"
@@ -232,7 +148,7 @@ def _intervals(kinds: set[str]) -> str:
 
 
 def _worth(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
-    where = _where(table, lead, call.variable)
+    where = where_of(table, lead, call.variable)
     sentences = [f"{where}: {_comparison(table, call)}"]
     unread = [there for region in MAP if (there := call_of(table, lead, call.variable, region)) is not None]
     strict = [there for there in unread if there.own.region in MAP[:2]]
@@ -270,7 +186,7 @@ def _comparison(table: ScoreTable, call: Call) -> str:
 
 
 def _honest(table: ScoreTable, lead: Lead, call: Call) -> str:
-    where, coverage = _where(table, lead, call.variable), call.own["coverage_90"]
+    where, coverage = where_of(table, lead, call.variable), call.own["coverage_90"]
     if coverage is None:
         return f"{where}: {call.own.members} member(s) span no 90 % interval; draw 19 or more to judge them."
     words = {
@@ -296,7 +212,7 @@ def _honest(table: ScoreTable, lead: Lead, call: Call) -> str:
 
 def _mean(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
     """What the map of means and of spread is worth, where that is not what the CRPS says."""
-    where, own, best, said = _where(table, lead, call.variable), call.own, call.best, []
+    where, own, best, said = where_of(table, lead, call.variable), call.own, call.best, []
     units = table.variables[call.variable]
     ours, theirs = own.metrics.get("rmse"), None if best is None else best.metrics.get("rmse")
     if isinstance(ours, Estimate) and isinstance(theirs, Estimate) and best is not None and theirs.mean < ours.low:
@@ -326,7 +242,7 @@ def _tail(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
     if seen.mean == 0 and (1 - said.mean) ** own.groups > LUCK:  # resampling what never happened gives too short a bar
         return []
     words = "too often" if excess.mean > 0 else "too rarely"
-    where, high = _where(table, lead, call.variable), amount(own.tail, table.variables[call.variable])
+    where, high = where_of(table, lead, call.variable), amount(own.tail, table.variables[call.variable])
     return [
         f"{where}, {REGIONS[own.region]}: values above {high}, the {percent(TAIL)} quantile of the training readings, "
         f"are forecast {words}: with a chance of {percent(said.mean, 1)} on average, and {percent(seen.mean, 1)} were "
@@ -345,8 +261,8 @@ def outliers(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
     distances, hours = (table.select(**at, bins=kind) for kind in ("distance", "hour"))
     for kind in ("narrow", "wide"):
         off = [place for place, score in enumerate(distances) if _clearly_off(score) == kind]
-        words += [f"{_reach(table, distances, *span)} (too {kind})" for span in runs(off)]
-        off = [_hour(score) for score in hours if _clearly_off(score) == kind]
+        words += [f"{reach(table, distances, *span)} (too {kind})" for span in runs(off)]
+        off = [hour_of(score) for score in hours if _clearly_off(score) == kind]
         if off:
             words.append(f"{hours_label(off)} (too {kind})")
     return words
@@ -360,67 +276,3 @@ def _clearly_off(score: Score) -> str:
     if coverage.mean == 1 and NOMINAL**score.groups > LUCK:  # resampling what is all inside gives a bar of no width
         return ""
     return "" if coverage.has_bar and coverage.low <= NOMINAL <= coverage.high else honesty(coverage.mean)
-
-
-def _reach(table: ScoreTable, bins: Sequence[Score], first: int, last: int) -> str:
-    """Bins of distance from the first to the last, in words."""
-    low, high = bins[first].bin, bins[last].bin
-    assert low is not None
-    assert high is not None
-    return distance_label(low.low, high.high, table.about["distance_units"])
-
-
-def _hour(score: Score) -> int:
-    assert score.bin is not None
-    return int(score.bin.low)
-
-
-def _untaught(table: ScoreTable) -> list[str]:
-    sentences, about = [], table.about["map"]
-    if not table.about["run"]["trained_on_this_store"]:
-        sentences.append("The run was trained on other pairs than these: whether it has seen them is not known.")
-    for variable, count in about["never_supervised"].items():
-        if count:
-            known = [REGIONS[region] for region in MAP if table.select(variable=variable, region=region)]
-            evidence = (
-                f"{listed(known)} are the only evidence for it" if known else "no place was held out to tell how well"
-            )
-            sentences.append(
-                f"{variable}: no training target ever lay at {count} of {about['cells']} cells "
-                f"({percent(count / about['cells'])}); the map there is carried over from elsewhere, and {evidence}."
-            )
-    return sentences
-
-
-def _caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
-    unit = table.about["distance_units"]
-    at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "rolled": lead.rolled}
-    sentences = []
-    limit, share = lead.beyond.get(variable, (0.0, 0.0))
-    if share > 0:
-        sentences.append(
-            f"no reading farther than {limit:.3g} {unit} from a sensor was held out; "
-            f"{percent(share)} of the map lies farther and is not judged."
-        )
-    own, *rivals = table.models(lead.lead, lead.rolled)
-    hours = table.select(model=own, bins="hour", **at)
-    few = [_hour(score) for score in hours if score.cells < FEW]
-    if few and len(few) == len(hours):
-        sentences.append(f"no hour of the day has {FEW} held-out readings, so none is judged by itself.")
-    elif few:
-        sentences.append(f"fewer than {FEW} readings were held out at {hours_label(few)}; trust those less.")
-    bins = table.select(model=own, bins="distance", **at)
-    for rival in rivals:
-        gaps = {gap.bin: gap for gap in table.compared(rival=rival, bins="distance", **at)}
-        lost = [
-            place
-            for place, score in enumerate(bins)
-            if score.cells >= FEW and score.bin in gaps and side(gaps[score.bin].difference) == "worse"
-        ]
-        sentences += [f"{rival} is better {_reach(table, bins, *span)}." for span in runs(lost)]
-    return sentences
-
-
-def _where(table: ScoreTable, lead: Lead, variable: str) -> str:
-    ahead = lead.ahead[:1].upper() + lead.ahead[1:]
-    return ahead if len(table.variables) == 1 else f"{variable}, {lead.ahead}"

@@ -1,0 +1,80 @@
+"""Where not to trust the map: what no reading taught, what no reading judged, and where a rival is better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..scores.table import Lead, ScoreTable
+from .calls import FEW, MAP, Call, hour_of, reach, side
+from .words import REGIONS, hours_label, listed, percent, runs
+
+DAYS = 5  # of which fewer give an error bar that is too short
+
+
+def few_days(table: ScoreTable, calls: Sequence[Call]) -> list[str]:
+    """Resampling a handful of days hardly tells how they differ from others."""
+    fewest, group = min((call.own.groups for call in calls), default=DAYS), table.about["group"]
+    if not 1 < fewest < DAYS:
+        return []
+    return [
+        f"All was judged on {fewest} {group}s only: error bars of fewer than {DAYS} are too short, and show little."
+    ]
+
+
+def untaught(table: ScoreTable) -> list[str]:
+    sentences, about = [], table.about["map"]
+    if not table.about["run"]["trained_on_this_store"]:
+        sentences.append("The run was trained on other pairs than these: whether it has seen them is not known.")
+    for variable, count in about["never_supervised"].items():
+        if count:
+            known = [REGIONS[region] for region in MAP if table.select(variable=variable, region=region)]
+            evidence = (
+                f"{listed(known)} are the only evidence for it" if known else "no place was held out to tell how well"
+            )
+            sentences.append(
+                f"{variable}: no training target ever lay at {count} of {about['cells']} cells "
+                f"({percent(count / about['cells'])}); the map there is carried over from elsewhere, and {evidence}."
+            )
+    return sentences
+
+
+def caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
+    unit = table.about["distance_units"]
+    at: dict[str, Any] = {"variable": variable, "lead": lead.lead, "rolled": lead.rolled}
+    sentences = []
+    limit, share = lead.beyond.get(variable, (0.0, 0.0))
+    if share > 0:
+        sentences.append(
+            f"no reading farther than {limit:.3g} {unit} from a sensor was held out; "
+            f"{percent(share)} of the map lies farther and is not judged."
+        )
+    own, *rivals = table.models(lead.lead, lead.rolled)
+    hours = table.select(model=own, bins="hour", **at)
+    few = [hour_of(score) for score in hours if score.cells < FEW]
+    if few and len(few) == len(hours):
+        sentences.append(f"no hour of the day has {FEW} held-out readings, so none is judged by itself.")
+    elif few:
+        sentences.append(f"fewer than {FEW} readings were held out at {hours_label(few)}; trust those less.")
+    bins = table.select(model=own, bins="distance", **at)
+    for rival in rivals:
+        gaps = {gap.bin: gap for gap in table.compared(rival=rival, bins="distance", **at)}
+        lost = [
+            place
+            for place, score in enumerate(bins)
+            if score.cells >= FEW and score.bin in gaps and side(gaps[score.bin].difference) == "worse"
+        ]
+        sentences += [f"{rival} is better {reach(table, bins, *span)}." for span in runs(lost)]
+    return sentences
+
+
+def told_once(doubts: Sequence[tuple[str, str]]) -> list[str]:
+    """Each doubt with all the places it is of, in the order in which it came up first.
+
+    >>> told_once([("Now", "few readings."), ("Now", "too far."), ("1 h ahead", "few readings.")])
+    ['Now; 1 h ahead: few readings.', 'Now: too far.']
+    """
+    places: dict[str, list[str]] = {}
+    for where, what in doubts:
+        places.setdefault(what, []).append(where)
+    return [f"{'; '.join(where)}: {what}" for what, where in places.items()]
