@@ -13,6 +13,7 @@ from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.plot.readings import check_figure, time_edges
 from solidfield.readings import open_table
+from solidfield.readings.doctor.coverage import Candidate, choose
 from solidfield.readings.doctor.diagnose import diagnose
 from solidfield.readings.doctor.findings import kind_of, limits_of
 from solidfield.readings.doctor.outlook import _window
@@ -446,3 +447,21 @@ def test_a_window_lasts_as_long_as_a_reading_is_worth_knowing(lag, steps):
     """Correlations of lag, lag^2, ...: the first step at which they fall below a fifth."""
     assert f"about {steps}" in _window(lag, "1h")
     assert "1 frame is enough" in _window(0.1, "1h")
+
+
+@pytest.mark.parametrize(
+    ("seen", "every"), [((0.029, 0.031, 0.031), "1h"), ((0.02, 0.04, 0.06), "2h"), ((0.029, 0.029, 0.029), "3h")]
+)
+def test_a_longer_step_is_suggested_only_where_it_sees_more_of_the_cells(seen, every):
+    steps = ("1h", "2h", "3h")
+    grids = [
+        Candidate(cell, step, (size, size), shape, 1000, 1000, factor * share, 999, 0.9, 0)
+        for cell, size, shape, factor in (("1km", 1.0, (30, 30), 1.0), ("2km", 2.0, (15, 15), 0.5))
+        for step, share in zip(steps, seen, strict=True)
+    ]
+    found = choose(tuple(grids))
+    assert found is not None
+    if max(seen) >= 0.03:
+        assert (found[0].cell, found[0].every) == ("1km", every)
+    else:
+        assert "no candidate sees enough" in found[1]

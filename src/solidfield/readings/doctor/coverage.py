@@ -30,6 +30,7 @@ SIDES = (16, 32, 64)  # cells along the longer side, where coordinates are not o
 SENSORS = 2000  # that stay, at most, for a network of stations
 WIDER = 4  # steps of the lattice that stations are apart, beyond which it says nothing about them
 LEAST_SHARE = 0.03  # of the cells a frame should see
+ALIKE = 0.8  # of what a longer step sees, above which the shorter one is as good
 PAIRS = (500, 5000)  # below the first, do not expect to beat kriging; above the second, networks have room
 FRAMES = 200  # whose readings are correlated
 READINGS = 300  # of a frame that are correlated at most
@@ -181,6 +182,13 @@ def choose(table: tuple[Candidate, ...]) -> tuple[Candidate, str] | None:
         return None
     for candidate in sorted(table, key=lambda c: (-c.cells, STEPS[c.every])):
         if not _lacks(candidate):
+            shorter = _as_good(table, candidate)
+            if shorter is not candidate:
+                return shorter, (
+                    f"the finest cells of which frames of {candidate.every} see at least {100 * LEAST_SHARE:.0f} % "
+                    f"({100 * candidate.share:.1f} %), and the shortest step that sees hardly fewer of them "
+                    f"({100 * shorter.share:.1f} %)"
+                )
             return candidate, (
                 f"the finest cells and the shortest step for which a frame sees at least {100 * LEAST_SHARE:.0f} % of "
                 f"the cells ({100 * candidate.share:.0f} %) and there are at least {PAIRS[0]} pairs of consecutive "
@@ -188,6 +196,13 @@ def choose(table: tuple[Candidate, ...]) -> tuple[Candidate, str] | None:
             )
     best = max(table, key=lambda c: (min(c.share / LEAST_SHARE, c.pairs / PAIRS[0], c.filled / c.frames), c.cells))
     return best, f"no candidate sees enough; this one is nearest, but {' and '.join(_lacks(best))}"
+
+
+def _as_good(table: tuple[Candidate, ...], candidate: Candidate) -> Candidate:
+    """The shortest step of the same cells that sees nearly as many: sensors that stand are not seen by waiting."""
+    same = [one for one in table if one.cell == candidate.cell and STEPS[one.every] <= STEPS[candidate.every]]
+    good = [one for one in same if one.share >= ALIKE * candidate.share and one.pairs >= PAIRS[0]]
+    return min(good, key=lambda one: STEPS[one.every], default=candidate)
 
 
 def _lacks(candidate: Candidate) -> list[str]:
