@@ -449,19 +449,13 @@ def test_a_window_lasts_as_long_as_a_reading_is_worth_knowing(lag, steps):
     assert "1 frame is enough" in _window(0.1, "1h")
 
 
-@pytest.mark.parametrize(
-    ("seen", "every"), [((0.029, 0.031, 0.031), "1h"), ((0.02, 0.04, 0.06), "2h"), ((0.029, 0.029, 0.029), "3h")]
-)
+@pytest.mark.parametrize(("seen", "every"), [((0.029, 0.031, 0.031), "1h"), ((0.02, 0.04, 0.06), "2h")])
 def test_a_longer_step_is_suggested_only_where_it_sees_more_of_the_cells(seen, every):
-    steps = ("1h", "2h", "3h")
     grids = [
-        Candidate(cell, step, (size, size), shape, 1000, 1000, factor * share, 999, 0.9, 0)
-        for cell, size, shape, factor in (("1km", 1.0, (30, 30), 1.0), ("2km", 2.0, (15, 15), 0.5))
-        for step, share in zip(steps, seen, strict=True)
+        Candidate(cell, step, (size, size), shape, 1000, 1000, share, 999, 0.9, 0)
+        for cell, size, shape in (("1km", 1.0, (30, 30)), ("2km", 2.0, (15, 15)))
+        for step, share in zip(("1h", "2h", "3h"), seen, strict=True)
     ]
     found = choose(tuple(grids))
     assert found is not None
-    if max(seen) >= 0.03:
-        assert (found[0].cell, found[0].every) == ("1km", every)
-    else:
-        assert "no candidate sees enough" in found[1]
+    assert (found[0].cell, found[0].every) == ("1km", every)

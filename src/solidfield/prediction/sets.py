@@ -206,8 +206,8 @@ def _table(run: RunRecord, record: Record, frame: np.ndarray, cell: np.ndarray) 
     return pd.DataFrame(
         {
             "time": from_seconds(record.start + record.step * frame),
-            y: run.grid.y[place // run.grid.shape[1]],
-            x: run.grid.x[place % run.grid.shape[1]],
+            y: np.round(run.grid.y, 10)[place // run.grid.shape[1]],  # 22.46, not 22.460000000000001
+            x: np.round(run.grid.x, 10)[place % run.grid.shape[1]],
             "variable": np.asarray(run.variables)[cell // run.grid.cells],
         }
     )
