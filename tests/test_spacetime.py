@@ -1,6 +1,9 @@
 """Kriging in space and time: equal to conditioning a dense Gaussian law, and its covariance is found again."""
 
+from collections import Counter
+
 import numpy as np
+import pytest
 import torch
 
 from solidfield.grid import Grid
@@ -74,16 +77,26 @@ def test_covariances_are_positive_definite_whatever_the_parameters():
         assert torch.linalg.eigvalsh(k).min() > -1e-8 * k.diagonal().max()
 
 
-def test_the_nearest_are_those_with_the_largest_covariance():
+@pytest.mark.parametrize("few", [1, 2, 1000])
+def test_the_nearest_are_those_with_the_largest_covariance_but_few_of_a_place_around_an_unread_one(few):
+    """One after the other: those whose place has its share already wait until nothing else is left."""
     model = covariance()
     record, _ = simulated(model, 6, 0.5)
-    questions = draw(
-        record, record.of_split("train"), 20, Plan(before=5, after=5), "train", torch.Generator()
-    ).questions
-    known = nearest_readings(model, questions, GRID.shape, 8)
-    every = torch.where(questions.known, model(offsets(questions, GRID.shape)), -torch.inf).sort(1, descending=True)
-    best = torch.where(known.valid, model(known.offset), -torch.inf)
-    torch.testing.assert_close(best, every.values[:, : best.shape[1]])
+    plan = Plan(before=5, after=5, unread=0.5)
+    questions = draw(record, record.of_split("train"), 20, plan, "train", torch.Generator()).questions
+    known = nearest_readings(model, questions, GRID.shape, 8, of_a_place=few)
+    every = torch.where(questions.known, model(offsets(questions, GRID.shape)), -torch.inf)
+    for row, covariances in enumerate(every):
+        order = [i for i in covariances.argsort(descending=True).tolist()[:32] if questions.known[row, i]]
+        cells = questions.cell[row].tolist()
+        unread = int(questions.asked_cell[row]) not in [cells[i] for i in order]
+        first, later, places = [], [], Counter()
+        for i in order:
+            (later if unread and places[cells[i]] >= few else first).append(i)
+            places[cells[i]] += 1
+        expected = covariances[[*first, *later][:8]].sort().values
+        found = model(known.offset[row])[known.valid[row]].sort().values
+        torch.testing.assert_close(found, expected)
 
 
 def test_the_fit_finds_a_likelihood_as_high_as_the_truth():

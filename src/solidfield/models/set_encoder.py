@@ -23,6 +23,7 @@ from ..theory.spacetime import Known, Laws
 
 TOKEN, TARGET = 11, 4  # numbers that describe a reading, and a target, besides calendar and what is told of places
 FLAT = 0.05  # standardised: below such a spread, deviations are not divided by it any further
+TOGETHER = 128  # targets that a network reads in one piece: with all of some thousand it takes twice as long
 ZOOM, VAGUE = 0.5, 0.5  # standard deviations of a blur: of the logarithm of its scale, and of each weight
 
 
@@ -64,13 +65,16 @@ class Layer(nn.Module):
         seen: Tensor,  # (B, 1, 1, 1 + k) bool
         target_only: bool,
     ) -> Tensor:  # the same, or (B, 1, width)
-        split = (len(x), x.shape[1], 3, self.heads, x.shape[2] // self.heads)
-        query, key, value = self.mix(self.before(x)).view(split).permute(2, 0, 3, 1, 4)
-        if target_only:
-            x, query = x[:, :1], query[:, :, :1]
+        told, (weight, bias), width = self.before(x), (self.mix.weight, self.mix.bias), x.shape[2]
+        x = x[:, :1] if target_only else x
+        query = F.linear(told[:, : x.shape[1]], weight[:width], bias[:width])
+        query, key, value = map(self._heads, (query, *F.linear(told, weight[width:], bias[width:]).chunk(2, -1)))
         heard = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         x = x + self.out(heard.transpose(1, 2).flatten(2))
         return x + self.each(self.between(x))
+
+    def _heads(self, x: Tensor) -> Tensor:  # (B, n, width) -> (B, heads, n, width / heads)
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 class Network(nn.Module):
@@ -158,7 +162,14 @@ class SetEncoder(nn.Module):
         when = torch.where(valid, frames.abs(), 24.0).amin(1).clamp(max=24)
         about = torch.stack([law.mean, law.std.log(), valid.float().mean(1), when.log1p()], -1)
         target = torch.cat([about, calendar, told, whose], -1)
-        return torch.cat([network(readings, target, valid) for network in self.networks], -1)
+        return torch.cat([_in_pieces(network, readings, target, valid) for network in self.networks], -1)
+
+
+def _in_pieces(network: nn.Module, *told: Tensor) -> Tensor:  # (B, ...) each -> (B, features)
+    """The features of many targets at once; without gradients piece by piece, which a processor's cache holds."""
+    whole = torch.is_grad_enabled() or told[0].device.type != "cpu"
+    pieces = [told] if whole else zip(*(part.split(TOGETHER) for part in told), strict=True)
+    return torch.cat([network(*piece) for piece in pieces])
 
 
 def _embed(count: int, width: int) -> nn.Module:
