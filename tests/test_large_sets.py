@@ -43,7 +43,7 @@ def readings() -> xr.DataArray:
 def run(tmp_path_factory) -> sf.Run:
     folder, prepare = tmp_path_factory.mktemp("large") / "run", SolidSet.prepare
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lessons, "CALIBRATION", 500)
+        patch.setattr(lessons, "FEWEST_QUESTIONS", 500)
         patch.setattr(SolidSet, "prepare", lambda self, *words, **_: prepare(self, *words[:3], 6))
         return sf.fit(readings(), folder, model="solid-set", preset="smoke", transform="sqrt", steps=6)
 

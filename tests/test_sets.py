@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import solidfield as sf
 from solidfield.cli import app
 from solidfield.engine import Engine
 from solidfield.errors import SolidError
-from solidfield.models.set_encoder import Blur
+from solidfield.models.set_encoder import TOGETHER, Blur, Network, _in_pieces
 from solidfield.models.solid_set import SolidSet
 from solidfield.models.stretch import KINDS, SLIMMEST, UNREAD_KINDS, WIDEST, kind_of
 from solidfield.pairs.frames import as_frames
@@ -26,6 +27,7 @@ from solidfield.prediction import shares
 from solidfield.prediction.at_hand import recalibrated
 from solidfield.prediction.sets import standard_record
 from solidfield.questions.drawing import Plan, draw
+from solidfield.training.lessons import QuestionTask
 from solidfield.training.record import RunRecord
 from solidfield.training.sets import best_transforms
 
@@ -262,7 +264,7 @@ import sys, test_sets, torch, solidfield as sf
 from solidfield.models.solid_set import SolidSet
 from solidfield.training import lessons
 torch.set_num_threads(1)
-SolidSet.prepare, lessons.CALIBRATION = test_sets._hurried(SolidSet.prepare), 2000
+SolidSet.prepare, lessons.FEWEST_QUESTIONS = test_sets._hurried(SolidSet.prepare), 500
 drawn = lessons.QuestionTask.batch
 def batch(task, step, rank, processes, model):
     lesson = drawn(task, step, rank, processes, model)
@@ -378,3 +380,23 @@ def test_too_few_readings_change_nothing(run):
 def test_a_record_filled_from_the_past_is_not_recalibrated_by_the_future(run):
     with pytest.raises(SolidError, match="leave recalibrate or past_only out"):
         run.fill(readings(), members=4, past_only=True, recalibrate=True)
+
+
+def test_features_in_pieces_are_those_of_the_whole():
+    """Without gradients a network reads TOGETHER targets at a time; with them all at once."""
+    torch.manual_seed(0)
+    network, count = Network(5, 3, 8, 2, 2), 2 * TOGETHER + 7
+    told = torch.randn(count, 6, 5), torch.randn(count, 3), torch.rand(count, 6) < 0.7
+    sizes = []
+    network.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    whole = _in_pieces(network, *told)
+    with torch.no_grad():
+        pieces = _in_pieces(network, *told)
+    assert sizes == [count, TOGETHER, TOGETHER, 7]
+    torch.testing.assert_close(pieces, whole.detach())
+
+
+@pytest.mark.parametrize(("steps", "questions"), [(3, 2000), (75, 4000), (150, 8000), (5000, 8000)])
+def test_a_short_training_is_calibrated_by_fewer_questions(steps, questions):
+    config = types.SimpleNamespace(steps=steps, minutes=None)
+    assert QuestionTask(None, None, None, config, {}).questions == questions

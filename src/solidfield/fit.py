@@ -40,7 +40,7 @@ from .run import Run, load
 from .training.folder import BEGUN, barely_begun, check_reading, recorded_run
 from .training.loop import check_schedule, train
 from .training.record import PAIRS
-from .training.sets import LEADS, PACE, train_sets
+from .training.sets import LEADS, PACE, SMOKE, train_sets
 
 PRESET, MINUTES = "laptop", 10.0  # where neither a preset nor a budget is given for readings
 
@@ -326,7 +326,7 @@ def _config(
         minutes = MINUTES
     named = {"model.name": model and f'"{model}"', "train.steps": steps, "train.minutes": minutes, "train.seed": seed}
     thin = ("train.thin=0.5",) if of_readings else ()  # sensors come and go in records, as they do not in worlds
-    standing: tuple[str, ...] = PACE if model == SolidSet.name else thin
+    standing: tuple[str, ...] = (SMOKE if preset == "smoke" else PACE) if model == SolidSet.name else thin
     chosen = tuple(f"{name}={value}" for name, value in named.items() if value is not None)
     config = load_config(preset or PRESET, (*standing, *settings, *chosen))
     if steps is not None:  # over a budget of the preset

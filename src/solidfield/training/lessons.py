@@ -27,6 +27,7 @@ from .task import Task
 PRIOR_BATCH = 192  # questions of a step of the prior's fit
 FEWEST_STEPS = 6  # of its fit
 CALIBRATION = 8000  # held-out questions that stretch the laws: about a thousand of each kind
+FEWEST_QUESTIONS = 2000  # of them, after however short a training
 AT_ONCE = 500  # of them in memory
 TARGETS = 32  # questions that count as one example of validation: an example of pairs has about so many targets
 
@@ -61,10 +62,15 @@ class QuestionTask(Task):
         return draw(self.record, self.record.of_split(split), count, self.plan, split, generator)
 
     @property
-    def prior_steps(self) -> int:
-        """Of the prior's fit: fewer where little time is given to train at all."""
+    def thoroughness(self) -> float:
+        """How much of the prior's fit and of the calibration suits a training so short, between 0 and 1."""
         given = self.config.steps if self.config.minutes is None else 60 * self.config.minutes
-        return round(min(STEPS, max(FEWEST_STEPS, given)))
+        return min(1.0, given / STEPS)
+
+    @property
+    def questions(self) -> int:
+        """Of calibration, of all kinds together."""
+        return round(max(FEWEST_QUESTIONS, self.thoroughness * CALIBRATION))
 
     def prepare(self, model: SolidSet, device: torch.device | str = "cpu", brief: float = 1.0) -> None:
         """`brief`: the share of the prior's fit that is enough."""
@@ -85,7 +91,7 @@ class QuestionTask(Task):
             lesson,
             self.spacing(),
             len(self.record.places),
-            round(max(FEWEST_STEPS, brief * self.prior_steps)),
+            round(max(FEWEST_STEPS, brief * self.thoroughness * STEPS)),
         )
 
     def spacing(self) -> tuple[float, float]:
@@ -110,7 +116,7 @@ class QuestionTask(Task):
         """Held-out questions of every kind; unread places are those that training never took for unread."""
         readings = self.record.of_split(self._judges)
         for word, plan in self._plans().items():
-            for lesson in self._drawn(readings, plan, CALIBRATION // 2 if word == "around" else CALIBRATION // 4, word):
+            for lesson in self._drawn(readings, plan, 1 / 2 if word == "around" else 1 / 4, word):
                 known = model.placed(lesson.questions, lesson.usual)
                 yield lesson if self.record.aside is None else lesson.where(known)
         yield from self.aside()
@@ -145,10 +151,11 @@ class QuestionTask(Task):
         plan = replace(self.plan, unread=1.0, sparse_unread=0.0)  # the network as it is
         if plan.leads and plan.ahead:
             plan = replace(plan, fill=0.3, now=0.2, ahead=0.5)  # the kinds ahead are many
-        return self._drawn(readings, plan, CALIBRATION // 4 if len(readings) else 0, word)
+        return self._drawn(readings, plan, 1 / 4, word)
 
-    def _drawn(self, readings: np.ndarray, plan: Plan, count: int, word: str) -> Iterator[Lesson]:
-        """So many questions about some of the held-out readings."""
+    def _drawn(self, readings: np.ndarray, plan: Plan, share: float, word: str) -> Iterator[Lesson]:
+        """A share of the questions of calibration, about some of the held-out readings."""
+        count = round(share * self.questions) if len(readings) else 0
         for number, start in enumerate(range(0, count, AT_ONCE)):
             generator = torch_generator(self.config.seed, word, number)
             yield draw(self.record, readings, min(AT_ONCE, count - start), plan, self._judges, generator)

@@ -33,6 +33,7 @@ from .loop import TrainResult, train_task
 LEADS = tuple(range(1, 7))  # of forecasts, unless others are asked for
 # A question is one target, an example of pairs dozens.
 PACE = ("train.batch=256", "train.lr=2e-3", "train.optimiser='muon'")
+SMOKE = ("train.batch=64", *PACE[1:])  # of the preset that asks whether everything runs
 COMPARED = 2000  # held-out questions by which transforms are compared,
 BRIEF = 0.25  # after such a share of the prior's fit each: which is best shows long before it has settled
 MARGIN = 0.01  # of the CRPS, by which a transform must be better than none: it forbids what lies below zero
