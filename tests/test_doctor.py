@@ -352,6 +352,16 @@ def test_what_is_kept_are_whole_days_within_the_memory():
     assert np.unique(kept.who, return_counts=True)[1].tolist() == [24] * 4
 
 
+def test_empty_fields_are_silence_and_no_fault():
+    """However many rows hold no value; a field that cannot be read is still told apart from them, with its row."""
+    frame = clean().astype({"pm2_5": object})
+    frame.loc[::2, "pm2_5"] = np.nan
+    frame.loc[HOURS * SENSORS - 1, "pm2_5"] = "n/a!"
+    found = {one.what: one for one in look(frame, columns={"value": "pm2_5"}).findings}
+    assert (found["no-value"].severity, found["no-value"].count) == ("note", HOURS * SENSORS / 2)
+    assert (found["refused"].count, found["refused"].examples) == (1, (("DataFrame", HOURS * SENSORS + 1),))
+
+
 def test_the_verb_prints_draws_and_lists_refusals(tmp_path):
     frame = clean().astype({"pm2_5": object})
     frame.loc[3, "pm2_5"] = "n/a!"

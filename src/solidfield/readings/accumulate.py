@@ -100,9 +100,7 @@ class Accumulator:
             shift = first.take(at)
             new = np.isnan(shift)
             if new.any():
-                np.copyto(shift, value, where=new)
-                # Of several readings the last one written stays, so they go backwards; numpy is slow to do so itself.
-                first[np.ascontiguousarray(at[::-1])] = np.ascontiguousarray(shift[::-1])
+                _write_first(first, at, value, new)
                 first.take(at, out=shift, mode="clip")  # none is to be clipped: numpy would go through a copy otherwise
             shifted = np.subtract(value, shift, out=shift)
             np.add.at(count, at, ONE)
@@ -190,6 +188,18 @@ class Accumulator:
         mean[n == 0] = np.nan
         spread[n < 2] = np.nan
         return Cube(np.array(order, dtype=np.int64), self.corner, n, mean.astype(np.float32), spread, error)
+
+
+def _write_first(first: np.ndarray, at: np.ndarray, value: np.ndarray, new: np.ndarray) -> None:
+    """first (m,) where there is none yet: the first value (n,) of those that stand at (n,) it."""
+    low, high = int(at.min()), int(at.max()) + 1
+    if high - low > len(at):  # places far apart: of several values the last one written stays, so they go backwards
+        first[at[new][::-1]] = value[new][::-1]
+        return
+    row = np.full(high - low, len(at))  # of the first value of each place: half the time of writing all backwards
+    np.minimum.at(row, at - low, np.arange(len(at)))
+    place = np.flatnonzero((row < len(at)) & np.isnan(first[low:high]))
+    first[low + place] = value[row[place]]
 
 
 def _distinct(frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (n,) -> (n,) positions in (F,)

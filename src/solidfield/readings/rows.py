@@ -21,6 +21,7 @@ SWAPPED = "latitude outside -90 .. 90 that would be right as a longitude: swap t
 
 EAST = "longitudes above 180 are converted from 0 .. 360 to -180 .. 180"
 WEST = "longitudes below 0 are degrees west"
+NO_VALUE = "no value"
 HUGE = "beyond any size of the first readings, by a factor of 1e12"
 LARGEST, INFINITE = 3e38, "not a finite number below 3e38, the largest that maps can hold"
 ACROSS = "sensors lie on both sides of the dateline: longitudes go on beyond 180"
@@ -48,25 +49,25 @@ def to_rows(
             why = reason if isinstance(reason, str) else str(reason[i])
             refused.append(Refused(name, int(batch.row[i]), column, _text(batch, column, i), why))
 
-    def number(column: str, needed: bool) -> tuple[np.ndarray, np.ndarray]:
-        numbers, reasons = to_numbers(batch.data[column], batch.decimal)
+    def number(column: str, needed: bool) -> tuple[np.ndarray, np.ndarray, Ends]:
+        numbers, reasons, ends = to_numbers(batch.data[column], batch.decimal)
         if reasons is None:
-            bad = np.isnan(numbers) if needed else np.zeros(n, bool)
+            bad = np.isnan(numbers) if needed and not _all_within(ends, -LARGEST, LARGEST) else np.zeros(n, bool)
             refuse(bad, column, "missing")
         else:
             missing = np.isnan(numbers) & (reasons == "") if needed else np.zeros(n, bool)
             bad = (reasons != "") | missing
             refuse(bad, column, np.where(missing, "missing", reasons))
-        return numbers, bad
+        return numbers, bad, ends
 
     time, why = to_utc(time_column(batch, columns), form)
     if why is not None:
         sound &= ~np.isnat(time)
         refuse(~sound, columns.time, why)
-    y, bad_y = number(columns.y, needed=True)
-    x, bad_x = number(columns.x, needed=True)
+    y, bad_y, ends_y = number(columns.y, needed=True)
+    x, bad_x, ends_x = number(columns.x, needed=True)
     sound &= ~bad_y & ~bad_x
-    if geographic and not (_within(y, -90, 90) and _within(x, 0, 180)):
+    if geographic and not (_all_within(ends_y, -90, 90) and _all_within(ends_x, 0, 180)):
         x = _longitudes(x, note)
         wrong_y, wrong_x = np.abs(y) > 90, np.abs(x) > 180
         if (wrong_y | wrong_x).any():
@@ -79,18 +80,20 @@ def to_rows(
         error = np.full((n, len(columns.values)), np.nan)
         for v, column in enumerate(columns.errors):
             if column is not None:
-                error[:, v], bad = number(column, needed=False)
+                error[:, v], bad, _ = number(column, needed=False)
                 refuse((error[:, v] < 0) & ~bad, column, "a standard deviation below zero")
                 sound &= ~bad & ~(error[:, v] < 0)
-    found, unread = [], np.zeros(n, bool)
+    found, unread, whole = [], np.zeros(n, bool), False
     for column in columns.values:
-        numbers, bad = number(column, needed=False)
+        numbers, bad, ends = number(column, needed=False)
         found.append(numbers)
         unread |= bad
+        whole |= _all_within(ends, -LARGEST, LARGEST)
     values = found[0][:, None] if len(found) == 1 else np.stack(found, axis=1)
-    nothing = np.isnan(values[:, 0]) if values.shape[1] == 1 else np.isnan(values).all(axis=1)
-    refuse(nothing & sound & ~unread, columns.values[0], "no value")
-    sound &= ~nothing
+    if not whole:  # no variable has a number in every row
+        nothing = np.isnan(values).all(axis=1)
+        refuse(nothing & sound & ~unread, columns.values[0], NO_VALUE)
+        sound &= ~nothing
     refused.sort(key=lambda entry: entry.row)
     sensor = None if columns.sensor is None else _names(batch.data[columns.sensor])
     rows = Rows(np.broadcast_to(np.int32(file), n), batch.row, time, y, x, values, sensor, error)
@@ -121,17 +124,22 @@ def refuse_beyond(
     return replace(rows, values=values).where(kept), refused
 
 
-def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray | None]:
-    """(n,) float64, NaN where missing or refused, and the reasons (None where there are none)."""
+Ends = tuple[float, float]  # least and largest of some numbers; NaN where one of them is, or there are none
+
+
+def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray | None, Ends]:
+    """(n,) float64, NaN where missing or refused, the reasons (None where there are none), and their ends."""
     kind = getattr(column.dtype, "kind", "O")
     if kind in "iuf":
         numbers = np.asarray(column, dtype=np.float64)
-        if _within(numbers, -LARGEST, LARGEST):
-            return numbers, None
+        ends = _ends(numbers)
+        if _all_within(ends, -LARGEST, LARGEST):  # two passes without a mask: what is sound, as most is, is through
+            return numbers, None, ends
         infinite = np.abs(numbers) > LARGEST
         if not infinite.any():
-            return numbers, None
-        return np.where(infinite, np.nan, numbers), np.where(infinite, INFINITE, "").astype(object)
+            return numbers, None, ends
+        numbers = np.where(infinite, np.nan, numbers)
+        return numbers, np.where(infinite, INFINITE, "").astype(object), _ends(numbers)
     series = pd.Series(column).reset_index(drop=True)
     missing = series.isna().to_numpy()
     texts = series.astype(object).where(~missing, "nan").astype(str).str.strip()
@@ -145,12 +153,16 @@ def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray 
     reasons = np.full(len(numbers), "", dtype=object)
     reasons[words] = f"not a number (decimal {'comma' if decimal == ',' else 'point'})"
     reasons[infinite] = INFINITE
-    return numbers, reasons
+    return numbers, reasons, _ends(numbers)
 
 
-def _within(numbers: np.ndarray, low: float, high: float) -> bool:
-    """Do all of them lie there? Two passes without a mask: what is sound, as most is, is soon let through."""
-    return len(numbers) > 0 and bool(numbers.min() >= low and numbers.max() <= high)  # not where one is NaN
+def _ends(numbers: np.ndarray) -> Ends:
+    return (float(numbers.min()), float(numbers.max())) if len(numbers) else (np.nan, np.nan)
+
+
+def _all_within(ends: Ends, low: float, high: float) -> bool:
+    """Is every number there, and in these bounds?"""
+    return ends[0] >= low and ends[1] <= high  # not where one is NaN
 
 
 def _longitudes(x: np.ndarray, note: Callable[[str], None]) -> np.ndarray:

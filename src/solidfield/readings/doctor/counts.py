@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from ..records import Refused, Rows
+from ..rows import NO_VALUE
 from ..table import Table
 from .findings import EXAMPLES, Finding, Tally, limits_of
 from .reservoir import Keeper
@@ -23,7 +24,7 @@ class Counts:
         self.files = tuple(str(name) for name in table.files)
         self.rows = 0
         self.reasons: Counter[str] = Counter()
-        self.refused: list[Refused] = []
+        self.refused: defaultdict[str, list[Refused]] = defaultdict(list)  # by reason, the first ones
         self.named = False
         self.span: tuple[np.datetime64, np.datetime64] | None = None
         variables = len(table.variables)
@@ -55,8 +56,8 @@ class Counts:
     def refuse(self, refusals: list[Refused], write: Callable[[Refused], None]) -> None:
         for one in refusals:
             self.reasons[one.reason] += 1
-            if len(self.refused) < EXAMPLES:
-                self.refused.append(one)
+            if len(self.refused[one.reason]) < EXAMPLES:
+                self.refused[one.reason].append(one)
             write(one)
 
     def findings(self) -> list[Finding]:
@@ -88,11 +89,22 @@ class Counts:
         return found
 
     def _refusals(self) -> list[Finding]:
-        count = sum(self.reasons.values())
-        if not count:
-            return []
-        severity = "fault" if 20 * count > self.rows else "doubt" if 1000 * count > self.rows else "note"
-        most = ", ".join(f"{reason} ({n:,})" for reason, n in self.reasons.most_common(3))
-        examples = tuple((one.file, one.row) for one in self.refused)
-        remedy = "they are left out of the grid; --refused FILE.csv lists every one with its row, text and reason"
-        return [Finding("refused", severity, f"{count:,} fields cannot be read: {most}", count, examples, remedy)]
+        """Fields that cannot be read, and apart from them empty ones, which networks write while a sensor is silent."""
+        others = Counter({reason: n for reason, n in self.reasons.items() if reason != NO_VALUE})
+        count, empty, found = others.total(), self.reasons[NO_VALUE], []
+        if count:
+            severity = "fault" if 20 * count > self.rows else "doubt" if 1000 * count > self.rows else "note"
+            most = ", ".join(f"{reason} ({n:,})" for reason, n in others.most_common(3))
+            remedy = "they are left out of the grid; --refused FILE.csv lists every one with its row, text and reason"
+            text = f"{count:,} fields cannot be read: {most}"
+            found.append(Finding("refused", severity, text, count, self._first(others), remedy))
+        if empty:
+            remedy = "nothing: they are left out, and gaps are reconstructed"
+            found.append(
+                Finding("no-value", "note", f"{empty:,} rows hold no value", empty, self._first([NO_VALUE]), remedy)
+            )
+        return found
+
+    def _first(self, reasons: Iterable[str]) -> tuple[tuple[str, int], ...]:
+        """Where the first of these stand."""
+        return tuple(sorted((one.file, one.row) for reason in reasons for one in self.refused[reason])[:EXAMPLES])

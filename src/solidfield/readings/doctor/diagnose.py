@@ -134,7 +134,7 @@ def _conclude(counts: Counts) -> Diagnosis:
         counts.rows,
         sum(counts.reasons.values()),
         dict(counts.reasons.most_common()),
-        tuple(counts.refused),
+        tuple(sorted((one for some in counts.refused.values() for one in some), key=lambda one: (one.file, one.row))),
         tuple(table.notes),
         first,
         last,
