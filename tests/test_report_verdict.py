@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from solidfield.report.calls import FEW, call_of, honesty, side
-from solidfield.report.cautions import DAYS
+from solidfield.report.calls import DAYS, FEW, call_of, honesty, side
 from solidfield.report.verdict import verdict
 from solidfield.report.words import distinct, lead_label, percent
 from solidfield.scores.bins import Bin
@@ -178,10 +177,19 @@ def test_distances_and_hours_are_named_where_they_are_clearly_off_and_often_read
     assert "00:00-01:59 (too narrow)" in said
     assert "04:00-04:59 (too wide)" in said
     assert "03:00" not in said
-    assert f"fewer than {FEW} readings were held out at 03:00-03:59" in " ".join(found.caution)
+    assert f"fewer than {FEW} readings of {DAYS} days were held out at 03:00-03:59" in " ".join(found.caution)
     none = verdict(results(hours=[(3, FEW - 1, 0.1), (4, FEW - 1, 0.9)])).caution
-    assert none == [f"1 hour ahead: no hour of the day has {FEW} held-out readings, so none is judged by itself."]
+    assert none == [
+        f"1 hour ahead: no hour of the day has {FEW} readings of {DAYS} days held out, so none is judged by itself."
+    ]
     assert "is clearly outside" in verdict(results()).honest[0]  # "no region, distance or hour ..."
+
+
+@pytest.mark.parametrize(("errors", "days", "named"), [(2.9, 9, False), (3.1, 9, True), (3.1, DAYS - 1, False)])
+def test_a_bin_is_clearly_off_beyond_three_standard_errors_of_enough_days(errors, days, named) -> None:
+    table = results(bins=[estimate(0.9), estimate(0.8, half=2 * 0.1 / errors)])
+    scores = tuple(replace(one, groups=days) if one.bin else one for one in table.scores)
+    assert ("1 km from a sensor (too narrow)" in verdict(replace(table, scores=scores)).honest[0]) == named
 
 
 def test_all_inside_on_few_days_is_no_evidence_of_width() -> None:

@@ -16,6 +16,7 @@ from .words import distance_label
 
 LOWEST, HIGHEST = 0.85, 0.95
 FEW = 30  # readings below which a bin is not judged
+DAYS = 5  # of which fewer give an error bar that is too short
 MAP = ("held_sensors", "held_blocks", "set_aside", "left_out")  # places without a sensor, the strictest first
 
 
@@ -87,6 +88,11 @@ def side(difference: Estimate) -> str:
     if not difference.has_bar:
         return "unknown"
     return "better" if difference.high < 0 else "worse" if difference.low > 0 else "same"
+
+
+def judged(score: Score) -> bool:
+    """Are there readings enough to judge a bin or a region by itself, and of days enough?"""
+    return score.cells >= FEW and score.groups >= DAYS
 
 
 def honesty(coverage: float) -> str:

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..scores.table import Lead, ScoreTable
-from .calls import FEW, MAP, Call, hour_of, reach, side
+from .calls import DAYS, FEW, MAP, Call, hour_of, judged, reach, side
 from .words import REGIONS, hours_label, listed, percent, runs
-
-DAYS = 5  # of which fewer give an error bar that is too short
 
 
 def few_days(table: ScoreTable, calls: Sequence[Call]) -> list[str]:
@@ -51,18 +49,18 @@ def caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
         )
     own, *rivals = table.models(lead.lead, lead.rolled)
     hours = table.select(model=own, bins="hour", **at)
-    few = [hour_of(score) for score in hours if score.cells < FEW]
+    few, enough = [hour_of(score) for score in hours if not judged(score)], f"{FEW} readings of {DAYS} days"
     if few and len(few) == len(hours):
-        sentences.append(f"no hour of the day has {FEW} held-out readings, so none is judged by itself.")
+        sentences.append(f"no hour of the day has {enough} held out, so none is judged by itself.")
     elif few:
-        sentences.append(f"fewer than {FEW} readings were held out at {hours_label(few)}; trust those less.")
+        sentences.append(f"fewer than {enough} were held out at {hours_label(few)}; trust those less.")
     bins = table.select(model=own, bins="distance", **at)
     for rival in rivals:
         gaps = {gap.bin: gap for gap in table.compared(rival=rival, bins="distance", **at)}
         lost = [
             place
             for place, score in enumerate(bins)
-            if score.cells >= FEW and score.bin in gaps and side(gaps[score.bin].difference) == "worse"
+            if judged(score) and score.bin in gaps and side(gaps[score.bin].difference) == "worse"
         ]
         sentences += [f"{rival} is better {reach(table, bins, *span)}." for span in runs(lost)]
     return sentences

@@ -20,7 +20,7 @@ from ..scores.estimate import Estimate
 from ..scores.registry import TAIL
 from ..scores.table import Lead, Score, ScoreTable
 from .calls import (
-    FEW,
+    DAYS,
     HIGHEST,
     LOWEST,
     MAP,
@@ -29,14 +29,16 @@ from .calls import (
     call_of,
     honesty,
     hour_of,
+    judged,
     reach,
     rolled_variables,
     where_of,
 )
-from .cautions import DAYS, caution, few_days, told_once, untaught
+from .cautions import caution, few_days, told_once, untaught
 from .words import REGIONS, amount, distinct, hours_label, listed, percent, runs
 
 NOMINAL = 0.9
+CLEAR = 3.0  # standard errors: of two dozen hours and a few distances one or two are beyond two of them by chance
 LUCK = 0.05  # chance below which what all days agree on is no accident
 SPREAD = (0.85, 1.15)  # of the ensemble over the error of its mean
 
@@ -271,8 +273,8 @@ def outliers(table: ScoreTable, lead: Lead, call: Call) -> list[str]:
 def _clearly_off(score: Score) -> str:
     """narrow, wide, or nothing where the intervals may be honest or readings are few."""
     coverage = score["coverage_90"]
-    if coverage is None or score.cells < FEW or honesty(coverage.mean) == "honest":
+    if coverage is None or not judged(score) or honesty(coverage.mean) == "honest":
         return ""
     if coverage.mean == 1 and NOMINAL**score.groups > LUCK:  # resampling what is all inside gives a bar of no width
         return ""
-    return "" if coverage.has_bar and coverage.low <= NOMINAL <= coverage.high else honesty(coverage.mean)
+    return honesty(coverage.mean) if abs(coverage.mean - NOMINAL) > CLEAR * coverage.error else ""
