@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# Tests make and drop tensors by the thousand: glibc keeps their memory instead of returning it to the system each time.
-KEEP   := MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=1073741824
 
 .PHONY: help setup demo docs gallery fuzz kill lint test check format bench peers clean
 
@@ -22,7 +20,7 @@ demo: $(READY)   ## simulate, observe, train, predict, evaluate; prints a table 
 	$(BIN)/solid demo --out demo
 
 test: $(READY)   ## the tests and the examples of the docstrings, under five minutes on two cores
-	OMP_NUM_THREADS=1 $(KEEP) $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 fuzz: $(READY)   ## 10,000 hostile tables, arrays, options and runs, minutes on two cores; FUZZ=500 is shorter
 	FUZZ=$(or $(FUZZ),2100) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist load tests/test_fuzz.py
