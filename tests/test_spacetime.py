@@ -1,6 +1,8 @@
 """Kriging in space and time: equal to conditioning a dense Gaussian law, and its covariance is found again."""
 
+import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import torch
 
 from solidfield.grid import Grid
 from solidfield.models.neighbours import nearest_readings, offsets
-from solidfield.questions.asking import Hiding, ask
+from solidfield.questions.asking import Hiding, ask, ask_together
 from solidfield.questions.drawing import Plan, draw
 from solidfield.questions.record import Record
 from solidfield.theory.spacetime import SpaceTime, krige
@@ -77,26 +79,69 @@ def test_covariances_are_positive_definite_whatever_the_parameters():
         assert torch.linalg.eigvalsh(k).min() > -1e-8 * k.diagonal().max()
 
 
-@pytest.mark.parametrize("few", [1, 2, 1000])
-def test_the_nearest_are_those_with_the_largest_covariance_but_few_of_a_place_around_an_unread_one(few):
-    """One after the other: those whose place has its share already wait until nothing else is left."""
+def test_the_nearest_of_a_place_that_was_read_are_those_with_the_largest_covariance():
     model = covariance()
     record, _ = simulated(model, 6, 0.5)
-    plan = Plan(before=5, after=5, unread=0.5)
-    questions = draw(record, record.of_split("train"), 20, plan, "train", torch.Generator()).questions
-    known = nearest_readings(model, questions, GRID.shape, 8, of_a_place=few)
-    every = torch.where(questions.known, model(offsets(questions, GRID.shape)), -torch.inf)
-    for row, covariances in enumerate(every):
-        order = [i for i in covariances.argsort(descending=True).tolist()[:32] if questions.known[row, i]]
-        cells = questions.cell[row].tolist()
-        unread = int(questions.asked_cell[row]) not in [cells[i] for i in order]
-        first, later, places = [], [], Counter()
-        for i in order:
-            (later if unread and places[cells[i]] >= few else first).append(i)
-            places[cells[i]] += 1
-        expected = covariances[[*first, *later][:8]].sort().values
-        found = model(known.offset[row])[known.valid[row]].sort().values
-        torch.testing.assert_close(found, expected)
+    lesson = draw(record, record.of_split("train"), 30, Plan(before=5, after=5), "train", torch.Generator())
+    read = (lesson.questions.known & lesson.questions.own).any(1)
+    questions = lesson.questions.where(read)
+    known = nearest_readings(model, questions, GRID.shape, 8)
+    every = torch.where(questions.known, model(offsets(questions, GRID.shape)), -torch.inf).sort(1, descending=True)
+    best = torch.where(known.valid, model(known.offset), -torch.inf)
+    torch.testing.assert_close(best, every.values[:, : best.shape[1]])
+    assert torch.equal(known.errors, torch.zeros_like(known.errors))
+
+
+@pytest.mark.parametrize("count", [4, 6, 12, 25])
+def test_all_places_of_a_small_network_have_as_many_turns_everywhere_on_a_map(count):
+    """Six places, five frames: one turn of 4 to 11 readings, two of 12 to 17; one, too, of 1.5 times 4 places."""
+    model = covariance()
+    field = np.full((5, 1, *GRID.shape), np.nan)
+    field[:, :, [0, 2, 5, 5, 1, 4], [0, 3, 6, 1, 5, 2]] = np.random.default_rng(0).normal(size=(5, 1, 6))
+    field[2, :, 2, 3] = np.nan  # silent at the time that is asked about: heard by the hour before it, the earlier first
+    record = Record.of_frames(field, GRID, ("x",), np.zeros(5))
+    cells = np.setdiff1d(np.arange(GRID.cells), record.places)
+    questions = ask_together(record, 2, cells, -2, 2)
+    known = nearest_readings(model, questions, GRID.shape, count)
+    turns = max(1, count // 6)
+    frames = known.offset[..., 0]
+    place = (known.offset[..., 1] + questions.asked_cell[:, None] // 7) * 7
+    place = place + known.offset[..., 2] + questions.asked_cell[:, None] % 7
+    heard = (frames + 10 * place).sort(1).values
+    assert torch.equal(heard, heard[:1].expand_as(heard))  # the same readings, whichever cell is asked about
+    assert Counter(place[0].tolist()) == dict.fromkeys(record.places.tolist(), turns)
+    silent = frames[0][place[0] == 2 * 7 + 3]
+    assert sorted(silent.tolist(), key=lambda lag: (abs(lag), lag)) == [-1, 1, -2, 2][:turns]
+    others = frames[0][place[0] == 0]
+    assert sorted(others.tolist(), key=lambda lag: (abs(lag), lag)) == [0, -1, 1, -2][:turns]
+
+
+def test_of_a_larger_network_places_lose_their_say_before_they_are_left_out():
+    """In full up to three quarters; then with an error of (c_0 - c) / (c - c_k), which grows beyond all bounds."""
+    grid, count = Grid((1, 400)), 8
+    model = SpaceTime(grid, (1.0, 1.0), components=1).requires_grad_(False)
+    model.reach.fill_(math.log(60.0))
+    field = np.full((1, 1, 1, 400), np.nan)
+    places = np.sort(np.random.default_rng(1).choice(400, 40, replace=False))
+    field[..., places] = np.random.default_rng(2).normal(size=40)
+    record = Record.of_frames(field, grid, ("x",), np.zeros(1))
+    cells = np.setdiff1d(np.arange(100, 300), places)
+    questions = ask_together(record, 0, cells, 0, 0)
+    known = nearest_readings(model, questions, grid.shape, count)
+    assert known.valid.sum(1).eq(count).all()
+    every = model(offsets(questions, grid.shape)).sort(1, descending=True).values
+    full, none, mine = every[:, 6:7], every[:, count : count + 1], every[:, :count]
+    torch.testing.assert_close(known.errors[:, :7], torch.zeros(len(cells), 7))
+    fading = (full - mine[:, 7:]) / (mine[:, 7:] - none).clamp_min(1e-6)  # of two places as far away one is left out
+    torch.testing.assert_close(known.errors[:, 7:], fading, rtol=1e-3, atol=1e-3)
+    # Of one reading with a larger error e the weight is D / (D + e) of what it was, D <= C(0) + nugget: nothing, in the end.
+    faded, heard = (
+        krige(model, replace(known, errors=errors), model).weight[:, 7].abs()
+        for errors in (known.errors, torch.zeros_like(known.errors))
+    )
+    most = model.variance + model.nugget
+    assert (faded <= 1.001 * heard * most / (most + known.errors[:, 7]) + 1e-6).all()
+    assert known.errors[:, 7].max() > 100
 
 
 def test_the_fit_finds_a_likelihood_as_high_as_the_truth():

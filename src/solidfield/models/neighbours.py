@@ -1,9 +1,20 @@
 """Which of the readings that a question knows speak most of its target: those with the largest correlation with it.
 
 Without errors these are the nearest under the covariance; a reading with a large error makes room for a better one.
-Where the target's own place was not read, other hours of a place say little that its nearest ones do not: of each there
-are two at most, as long as others have any. So a law hears of many places, and neighbouring cells of nearly the same.
-Where it was read, other hours tell how the others have moved since.
+Where the target's own place was read, other hours of the others tell how they have moved since.
+
+Where it was not, a map is asked for, and cells beside one another must hear nearly the same, or there is an edge
+between them. Every place has its turn, with its reading nearest in time, before any has another, and turns are whole:
+
+    up to k readings                     all of them
+    network of P places, P <= 1.5 k      all of them, max(1, k // P) readings each: every cell of a map hears the same
+    larger                               the nearest reading of k places; a place on the way out has an error of its own
+
+                                         (c_0 - c) / (c - c_k),   c_k < c < c_0,
+
+for its covariance c with the target, between those of the last place that is heard in full and of the first that is
+not heard at all: it loses its say little by little.
+
 A question may know thousands of readings, of which some dozens are taken: questions are gone through some at a time,
 so that what is computed of all their readings stays small, and what all of them know alike is computed once.
 """
@@ -13,6 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..questions.asking import Questions
@@ -20,8 +32,9 @@ from ..theory.covariance_table import Covariance, CovarianceTable, linked
 from ..theory.spacetime import Known
 
 NEAREST = 32  # readings of a law
-OF_A_PLACE = 2  # of them, at most, where the target's own place was not read
-AMONG = 4  # times as many as are taken are looked at for it
+SPARE = 1.5  # times as many places are heard around an unread one, if these are all there are
+LAST = 2**20  # turn that never comes
+FADING = 0.25  # of the places, else: those on the way out
 AT_ONCE = 2**18  # readings of questions that are compared together: 2 MB of whole numbers, and a few times that
 
 
@@ -43,20 +56,25 @@ def nearest_readings(
     shape: tuple[int, int],
     count: int,
     wraps: tuple[bool, bool] = (False, False),
-    of_a_place: int = OF_A_PLACE,
+    spare: float = SPARE,
 ) -> Known:
     """The readings with the largest correlation with the target: of its own variable, half as many of each other."""
     some = max(1, AT_ONCE // questions.known.shape[1])
     parts = [
-        _nearest(covariance, questions[start : start + some], shape, count, of_a_place, wraps)
+        _nearest(covariance, questions[start : start + some], shape, count, wraps, spare)
         for start in range(0, max(len(questions), 1), some)
     ]
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {}
+    width = max(part.valid.shape[1] for part in parts)
     for name, first in vars(parts[0]).items():
-        columns[name] = None if first is None else torch.cat([getattr(part, name) for part in parts])
+        columns[name] = None if first is None else torch.cat([_as_wide(getattr(part, name), width) for part in parts])
     return Known(**columns)
+
+
+def _as_wide(tensor: Tensor, width: int) -> Tensor:  # (B, k, ...) -> (B, width, ...); (B,) as it is
+    return tensor if tensor.ndim == 1 else F.pad(tensor, (*(0, 0) * (tensor.ndim - 2), 0, width - tensor.shape[1]))
 
 
 def _nearest(
@@ -64,8 +82,8 @@ def _nearest(
     questions: Questions,
     shape: tuple[int, int],
     count: int,
-    of_a_place: int,
     wraps: tuple[bool, bool],
+    spare: float,
 ) -> Known:
     target, asked, channels = questions.asked_cell // shape[1], questions.asked_channel, covariance.channels
     several = channels > 1
@@ -74,14 +92,15 @@ def _nearest(
         _covariances(covariance, questions, shape, wraps, own) * (1 + questions.errors.square()).rsqrt()
     )  # a standard field has variance one
     order = (questions.channel - asked[:, None]) % channels if several else None  # 0: the target's own
-    rows, valid = [], []
+    rows, valid, errors = [], [], []
     for other in range(channels):
         most = min(count if other == 0 else count // 2, score.shape[1])
         there = questions.known if order is None else questions.known & (order == other)
         usable = torch.where(there, score, -torch.inf)
-        row, found = _best(usable, questions.cell, questions.asked_cell, most, of_a_place)
+        row, found, fading = _best(usable, questions, most, int(spare * most))
         rows.append(row)
         valid.append(found)
+        errors.append(fading)
     row, there = torch.cat(rows, 1), torch.cat(valid, 1)
 
     def taken(values: Tensor) -> Tensor:  # (B, R) -> (B, k)
@@ -101,7 +120,7 @@ def _nearest(
     )
     return Known(
         near.values,
-        near.errors.square(),
+        near.errors.square() + torch.cat(errors, 1),
         torch.where(there[..., None], offsets(near, shape, wraps), 0),
         there,
         near.channel if several else None,
@@ -112,23 +131,43 @@ def _nearest(
 
 def _best(
     score: Tensor,  # (B, R), -inf: not to be taken
-    place: Tensor,  # (B, R)
-    own: Tensor,  # (B,) the target's
+    questions: Questions,
     most: int,
-    of_a_place: int,
-) -> tuple[Tensor, Tensor]:  # (B, most): which, and whether there is one
-    """Those of the highest score; where there is none of the target's own place, but a few of each other."""
-    best = score.topk(min(AMONG * most, score.shape[1]), dim=1)
-    there = best.values > -torch.inf
-    if best.indices.shape[1] <= most:
-        return best.indices, there
-    at = place.gather(1, best.indices)
-    by_place = at.argsort(dim=1, stable=True)  # within a place by score
-    of_place, again = at.gather(1, by_place), torch.zeros_like(there)
-    again[:, of_a_place:] = of_place[:, of_a_place:] == of_place[:, :-of_a_place]
-    later = again.scatter(1, by_place, again) & ~((at == own[:, None]) & there).any(1, keepdim=True)
-    order = (later + 2 * ~there).argsort(dim=1, stable=True)[:, :most]
-    return best.indices.gather(1, order), there.gather(1, order)
+    every: int,  # places that are all heard
+) -> tuple[Tensor, Tensor, Tensor]:  # (B, k): which, whether there is one, and a variance by which it is heard less
+    """Those of the highest score; around unread places those of every place in turn."""
+    there = score > -torch.inf
+    unread = ~(there & (questions.cell == questions.asked_cell[:, None])).any(1)
+    limit, larger = torch.full_like(unread, most, dtype=torch.long), torch.zeros_like(unread)
+    if bool(unread.any()):
+        turn = _turns(*(part[unread] for part in (questions.cell, questions.frame, questions.errors, there)))
+        places = (turn == 0).sum(1)
+        turns = torch.where(there[unread].sum(1) <= most, LAST, (most // places.clamp_min(1)).clamp_min(1))
+        score = score.index_put((unread,), torch.where(turn < turns[:, None], score[unread], -torch.inf))
+        limit[unread], larger[unread] = torch.where(places > every, most, every), places > every
+    best = score.topk(min(score.shape[1], max([most + 1, *limit.tolist()])), dim=1)
+    found = (best.values > -torch.inf) & (torch.arange(best.values.shape[1]) < limit[:, None])
+    error = torch.zeros_like(best.values)
+    if bool(larger.any()):
+        full, none = best.values[:, [int((1 - FADING) * most), most]].split(1, 1)
+        fading = (full - best.values).clamp_min(0) / (best.values - none).clamp_min(1e-6)
+        error = torch.where(larger[:, None] & found, fading, 0.0)
+    last = max([1, *found.sum(1).tolist()])
+    return best.indices[:, :last], found[:, :last], error[:, :last]
+
+
+def _turns(place: Tensor, frame: Tensor, errors: Tensor, there: Tensor) -> Tensor:  # (B, R) each
+    """Which of its place's readings each is, the nearest in time first, one with a large error later; none: LAST."""
+    alike = (bool((part[1:] == part[:1]).all()) for part in (there, place, errors))
+    if len(there) > 1 and all(alike):  # cells of a map
+        return _turns(place[:1], frame[:1], errors[:1], there[:1]).expand(len(there), -1)
+    when = (1 + 2 * frame.abs() + (frame > 0)) * (1 + errors.square()).sqrt()
+    order = (place * LAST + torch.where(there, (16 * when).clamp(max=LAST / 2), LAST / 2).long()).argsort(dim=1)
+    sorted_place, at = place.gather(1, order), torch.arange(place.shape[1]).expand_as(place)
+    begins = torch.ones_like(there)
+    begins[:, 1:] = sorted_place[:, 1:] != sorted_place[:, :-1]
+    turn = at - torch.where(begins, at, 0).cummax(1).values
+    return torch.where(there, torch.empty_like(at).scatter(1, order, turn), LAST)
 
 
 def _covariances(

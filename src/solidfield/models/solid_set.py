@@ -32,7 +32,7 @@ from ..questions.usual import NUMBERS, LeftOut
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from ..theory.tails import bounded, ends_of, unbounded
-from .neighbours import NEAREST, OF_A_PLACE, nearest_readings
+from .neighbours import NEAREST, SPARE, nearest_readings
 from .set_encoder import Blur, SetEncoder
 from .stretch import KINDS, LEVELS, kind_of, stretched
 
@@ -94,8 +94,8 @@ class SolidSet(nn.Module):
         self.blurred: Tensor  # share of the questions about unread places that training blurs
         self.register_buffer("usual", torch.zeros(channels * grid.cells, NUMBERS))
         self.usual: Tensor  # what is usual at every place, by all training readings
-        self.register_buffer("of_a_place", torch.tensor(OF_A_PLACE))
-        self.of_a_place: Tensor  # readings that a law hears of one place, at most, where the target's own was not read
+        self.register_buffer("spare", torch.tensor(SPARE))
+        self.spare: Tensor  # how many times `nearest` places a law of an unread one hears, if these are all
         self.look: Covariance | None = None
 
     def in_units(
@@ -215,8 +215,7 @@ class SolidSet(nn.Module):
         return replace(questions.where(first), asked_cell=key % (height * width)), place, first
 
     def _nearest(self, look: Covariance, questions: Questions) -> Known:
-        most, wraps = int(self.of_a_place), self.grid.periodic
-        return nearest_readings(look, questions, self.grid.shape, self.nearest, wraps, most)
+        return nearest_readings(look, questions, self.grid.shape, self.nearest, self.grid.periodic, float(self.spare))
 
     def _fields(
         self, questions: Questions, known: Known, placed: Tensor, usual: LeftOut | None
