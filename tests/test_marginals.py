@@ -127,13 +127,13 @@ def test_the_order_of_two_halves_of_readings_does_not_matter():
 
 def test_a_warped_field_is_kriged_in_scores_and_a_gaussian_one_as_it_is():
     warped, plain = Prior(SPEC), Prior(SPEC)
-    warped.fit([field(150)])
-    plain.fit([field(150, law=lambda g: g)])
+    warped.fit([field(80)])
+    plain.fit([field(80, law=lambda g: g)])
     assert warped.units.used
     assert not plain.units.used
     values = Prior(SPEC)
-    values.kriging.fit([field(150)])
-    fresh = field(60, seed=6)
+    values.kriging.fit([field(80)])
+    fresh = field(40, seed=6)
     assert warped._errors(fresh)[0] < 0.95 * values._errors(fresh)[0]
 
 
@@ -149,7 +149,7 @@ def test_what_was_not_read_reaches_no_law():
 
 
 def test_solid_pins_readings_and_keeps_its_units():
-    pair = field(150)
+    pair = field(80)
     model = build("solid", SPEC, {"size": "smoke"}).eval()
     model.prepare([pair])
     again = build("solid", SPEC, {"size": "smoke"}).eval()

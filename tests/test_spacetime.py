@@ -92,32 +92,30 @@ def test_the_nearest_of_a_place_that_was_read_are_those_with_the_largest_covaria
     assert torch.equal(known.errors, torch.zeros_like(known.errors))
 
 
-@pytest.mark.parametrize("count", [4, 6, 12, 25])
-def test_all_places_of_a_small_network_have_as_many_turns_everywhere_on_a_map(count):
-    """Six places, five frames: one turn of 4 to 11 readings, two of 12 to 17; one, too, of 1.5 times 4 places."""
+@pytest.mark.parametrize(("count", "last", "turns"), [(4, 2, 1), (6, 2, 1), (12, 2, 2), (25, 2, 4), (8, -1, 2)])
+def test_all_places_of_a_small_network_have_as_many_turns_everywhere_on_a_map(count, last, turns):
+    """Six places: one turn of 4 to 11 readings, two of 12 to 17; of a forecast two, if that is at most 1.5 times 8."""
     model = covariance()
     field = np.full((5, 1, *GRID.shape), np.nan)
     field[:, :, [0, 2, 5, 5, 1, 4], [0, 3, 6, 1, 5, 2]] = np.random.default_rng(0).normal(size=(5, 1, 6))
     field[2, :, 2, 3] = np.nan  # silent at the time that is asked about: heard by the hour before it, the earlier first
     record = Record.of_frames(field, GRID, ("x",), np.zeros(5))
     cells = np.setdiff1d(np.arange(GRID.cells), record.places)
-    questions = ask_together(record, 2, cells, -2, 2)
+    questions = ask_together(record, 2, cells, -2, last)
     known = nearest_readings(model, questions, GRID.shape, count)
-    turns = max(1, count // 6)
     frames = known.offset[..., 0]
-    place = (known.offset[..., 1] + questions.asked_cell[:, None] // 7) * 7
-    place = place + known.offset[..., 2] + questions.asked_cell[:, None] % 7
+    row, column = questions.asked_cell[:, None] // 7 + known.offset[..., 1], questions.asked_cell[:, None] % 7
+    place = row * 7 + column + known.offset[..., 2]
     heard = (frames + 10 * place).sort(1).values
     assert torch.equal(heard, heard[:1].expand_as(heard))  # the same readings, whichever cell is asked about
     assert Counter(place[0].tolist()) == dict.fromkeys(record.places.tolist(), turns)
-    silent = frames[0][place[0] == 2 * 7 + 3]
-    assert sorted(silent.tolist(), key=lambda lag: (abs(lag), lag)) == [-1, 1, -2, 2][:turns]
-    others = frames[0][place[0] == 0]
-    assert sorted(others.tolist(), key=lambda lag: (abs(lag), lag)) == [0, -1, 1, -2][:turns]
+    for at, hours in ((2 * 7 + 3, [-1, 1, -2, 2]), (0, [0, -1, 1, -2])):
+        lags = sorted(frames[0][place[0] == at].tolist(), key=lambda lag: (abs(lag), lag))
+        assert lags == [hour for hour in hours if hour <= last][:turns]
 
 
 def test_of_a_larger_network_places_lose_their_say_before_they_are_left_out():
-    """In full up to three quarters; then with an error of (c_0 - c) / (c - c_k), which grows beyond all bounds."""
+    """In full up to three quarters; then with an error of 0.1 (c_0 - c) / (c - c_k), which grows beyond all bounds."""
     grid, count = Grid((1, 400)), 8
     model = SpaceTime(grid, (1.0, 1.0), components=1).requires_grad_(False)
     model.reach.fill_(math.log(60.0))
@@ -132,16 +130,18 @@ def test_of_a_larger_network_places_lose_their_say_before_they_are_left_out():
     every = model(offsets(questions, grid.shape)).sort(1, descending=True).values
     full, none, mine = every[:, 6:7], every[:, count : count + 1], every[:, :count]
     torch.testing.assert_close(known.errors[:, :7], torch.zeros(len(cells), 7))
-    fading = (full - mine[:, 7:]) / (mine[:, 7:] - none).clamp_min(1e-6)  # of two places as far away one is left out
+    fading = (
+        0.1 * (full - mine[:, 7:]) / (mine[:, 7:] - none).clamp_min(1e-6)
+    )  # of two places as far away one is left out
     torch.testing.assert_close(known.errors[:, 7:], fading, rtol=1e-3, atol=1e-3)
-    # Of one reading with a larger error e the weight is D / (D + e) of what it was, D <= C(0) + nugget: nothing, in the end.
+    # Of one reading with a larger error e the weight is D / (D + e) of what it was, D <= C(0) + nugget.
     faded, heard = (
         krige(model, replace(known, errors=errors), model).weight[:, 7].abs()
         for errors in (known.errors, torch.zeros_like(known.errors))
     )
     most = model.variance + model.nugget
     assert (faded <= 1.001 * heard * most / (most + known.errors[:, 7]) + 1e-6).all()
-    assert known.errors[:, 7].max() > 100
+    assert known.errors[:, 7].max() > 10
 
 
 def test_the_fit_finds_a_likelihood_as_high_as_the_truth():

@@ -4,16 +4,16 @@ Without errors these are the nearest under the covariance; a reading with a larg
 Where the target's own place was read, other hours of the others tell how they have moved since.
 
 Where it was not, a map is asked for, and cells beside one another must hear nearly the same, or there is an edge
-between them. Every place has its turn, with its reading nearest in time, before any has another, and turns are whole:
+between them. Every place has its turn, with its reading nearest in time, before any has another: one turn, of a
+forecast two, since how a place has changed tells how it will. What is left of k readings is given to further turns.
 
-    up to k readings                     all of them
-    network of P places, P <= 1.5 k      all of them, max(1, k // P) readings each: every cell of a map hears the same
-    larger                               the nearest reading of k places; a place on the way out has an error of its own
+    up to 1.5 k readings in all turns      all of them: every cell of a map hears the same
+    more                                   the k that speak most of the target; one on the way out has an error
 
-                                         (c_0 - c) / (c - c_k),   c_k < c < c_0,
+                                               0.1 (c_0 - c) / (c - c_k),   c_k < c < c_0,
 
-for its covariance c with the target, between those of the last place that is heard in full and of the first that is
-not heard at all: it loses its say little by little.
+for its covariance c with the target, between those of the last that is heard in full and of the first that is not heard
+at all: it loses its say little by little.
 
 A question may know thousands of readings, of which some dozens are taken: questions are gone through some at a time,
 so that what is computed of all their readings stays small, and what all of them know alike is computed once.
@@ -32,9 +32,9 @@ from ..theory.covariance_table import Covariance, CovarianceTable, linked
 from ..theory.spacetime import Known
 
 NEAREST = 32  # readings of a law
-SPARE = 1.5  # times as many places are heard around an unread one, if these are all there are
-LAST = 2**20  # turn that never comes
-FADING = 0.25  # of the places, else: those on the way out
+SPARE = 1.5  # times as many are heard around an unread place, if these are all there are
+FADING, FADED = 0.25, 0.1  # share of the others that is on the way out, and the variance of its error half way
+LAST = 2**20  # a turn that never comes
 AT_ONCE = 2**18  # readings of questions that are compared together: 2 MB of whole numbers, and a few times that
 
 
@@ -133,7 +133,7 @@ def _best(
     score: Tensor,  # (B, R), -inf: not to be taken
     questions: Questions,
     most: int,
-    every: int,  # places that are all heard
+    every: int,  # readings that are heard if these are all there are
 ) -> tuple[Tensor, Tensor, Tensor]:  # (B, k): which, whether there is one, and a variance by which it is heard less
     """Those of the highest score; around unread places those of every place in turn."""
     there = score > -torch.inf
@@ -141,16 +141,19 @@ def _best(
     limit, larger = torch.full_like(unread, most, dtype=torch.long), torch.zeros_like(unread)
     if bool(unread.any()):
         turn = _turns(*(part[unread] for part in (questions.cell, questions.frame, questions.errors, there)))
-        places = (turn == 0).sum(1)
-        turns = torch.where(there[unread].sum(1) <= most, LAST, (most // places.clamp_min(1)).clamp_min(1))
-        score = score.index_put((unread,), torch.where(turn < turns[:, None], score[unread], -torch.inf))
-        limit[unread], larger[unread] = torch.where(places > every, most, every), places > every
+        ahead = torch.where(there[unread], questions.frame[unread], -LAST).amax(1) < 0
+        turns = torch.maximum(most // (turn == 0).sum(1).clamp_min(1), 1 + ahead.long())
+        turns = torch.where(there[unread].sum(1) <= most, LAST, turns)
+        heard = turn < turns[:, None]
+        score = score.index_put((unread,), torch.where(heard, score[unread], -torch.inf))
+        larger[unread] = heard.sum(1) > every
+        limit = torch.where(unread & ~larger, every, most)
     best = score.topk(min(score.shape[1], max([most + 1, *limit.tolist()])), dim=1)
     found = (best.values > -torch.inf) & (torch.arange(best.values.shape[1]) < limit[:, None])
     error = torch.zeros_like(best.values)
     if bool(larger.any()):
         full, none = best.values[:, [int((1 - FADING) * most), most]].split(1, 1)
-        fading = (full - best.values).clamp_min(0) / (best.values - none).clamp_min(1e-6)
+        fading = FADED * (full - best.values).clamp_min(0) / (best.values - none).clamp_min(1e-6)
         error = torch.where(larger[:, None] & found, fading, 0.0)
     last = max([1, *found.sum(1).tolist()])
     return best.indices[:, :last], found[:, :last], error[:, :last]
