@@ -9,7 +9,7 @@ import torch
 import solidfield as sf
 from solidfield.grid import Grid
 from solidfield.models.solid_set import SolidSet
-from solidfield.models.stretch import AHEAD_KINDS, EDGES, KINDS, LEVELS, stretched, stretches
+from solidfield.models.stretch import AHEAD_KINDS, EDGES, KINDS, LEVELS, SLIMMEST, stretched, stretches
 from solidfield.prediction.answer import Scene
 from solidfield.prediction.laws import LATENTS, moments
 from solidfield.questions.record import Record
@@ -225,3 +225,20 @@ def test_a_single_wild_target_of_a_kind_hardly_moves_its_tail():
     wild = sizes.clone()
     wild[kinds == len(KINDS) - 1] = torch.where(sizes[-600:] > 2.8, 100.0, sizes[-600:])
     assert float((stretches(wild, kinds)[-1] / calm[-1]).max()) < 1.15
+
+
+@pytest.mark.parametrize(("apart", "least", "most"), [(0.0, 0.0, 0.6), (0.5, 0.9, 1.05)])
+def test_what_kinds_differ_by_is_theirs_as_far_as_other_days_bear_it_out(apart, least, most):
+    """Days are good or bad for a kind by 20 %: if that is all, the mean of all kinds is nearer to the truth; if kinds
+    differ by far more, they keep what is theirs."""
+    generator, (days, each) = torch.Generator().manual_seed(0), (20, 25)
+    own = apart * torch.linspace(-1, 1, len(KINDS))
+    kinds = torch.arange(len(KINDS)).repeat_interleave(days * each)
+    block = (torch.arange(days) // 2).repeat_interleave(each).repeat(len(KINDS))
+    squares = torch.zeros(2)
+    for _ in range(10):
+        good = (0.2 * torch.randn(len(KINDS), days, generator=generator)).repeat_interleave(each, 1).flatten()
+        sizes = (torch.randn(len(kinds), generator=generator) * (good + own[kinds]).exp()).abs()
+        for way, told in enumerate((None, block)):
+            squares[way] += (stretches(sizes, kinds, SLIMMEST, block=told)[:, 1].log() - own).var()
+    assert least <= float((squares[1] / squares[0]).sqrt()) <= most

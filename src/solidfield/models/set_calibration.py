@@ -20,6 +20,7 @@ from ..scores.conformal import FEWEST
 from .solid_set import SolidSet
 from .stretch import AHEAD_KINDS, KINDS, NARROWEST, SLIMMEST, UNREAD_KINDS, WIDEST, body, stretches, wider
 
+BLOCKS = 10  # of the held-out time: what they differ by is no evidence
 DEPARTURES = [place / 10 for place in range(10, -1, -1)]  # of which the one of lowest CRPS is taken
 
 
@@ -61,21 +62,22 @@ def calibrate(model: SolidSet, held_out: Iterable[Lesson], everywhere: Iterable[
     90 % intervals and by one ratio for all kinds: places are hard or easy, whatever is asked about them. The network
     practised at most of these, so its laws must hold their share there in any case.
     """
-    own, prior, kinds, channel = _latents(model, held_out)
+    own, prior, kinds, channel, block = _latents(model, held_out)
     for c in range(model.prior.channels):
         mine = channel == c
-        model.stretch[c] = stretches(own[mine].abs(), kinds[mine], tails=False)
-        model.prior_stretch[c] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)
+        model.stretch[c] = stretches(own[mine].abs(), kinds[mine], tails=False, block=block[mine])
+        model.prior_stretch[c] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST, block=block[mine])
     every = list(everywhere)
     if every:
-        own, prior, kinds, channel = _latents(model, every)
+        own, prior, kinds, channel, block = _latents(model, every)
         for c in channel.unique().tolist():
             mine = channel == c
             harder = wider(prior[mine].abs(), kinds[mine], model.prior_stretch[c])
-            least = stretches(own[mine].abs(), kinds[mine], tails=False)[UNREAD_KINDS]
+            least = stretches(own[mine].abs(), kinds[mine], tails=False, block=block[mine])[UNREAD_KINDS]
             found = torch.maximum(harder * model.stretch[c, UNREAD_KINDS], least)
             model.stretch[c, UNREAD_KINDS] = found.clamp(NARROWEST, WIDEST)
-            model.prior_stretch[c, UNREAD_KINDS] = stretches(prior[mine].abs(), kinds[mine], SLIMMEST)[UNREAD_KINDS]
+            asked = stretches(prior[mine].abs(), kinds[mine], SLIMMEST, block=block[mine])
+            model.prior_stretch[c, UNREAD_KINDS] = asked[UNREAD_KINDS]
     return dict(zip(KINDS, body(model.stretch[0])[:, 0].tolist(), strict=True))
 
 
@@ -85,7 +87,7 @@ def recalibrate(model: SolidSet, lessons: Iterable[Lesson], trust: float) -> Non
 
     Training knows the places at hand in part, so laws of unread ones widen as the prior's do, which knows none.
     """
-    own, prior, kinds, channel = _latents(model, lessons)
+    own, prior, kinds, channel, _ = _latents(model, lessons)
     for c in range(model.prior.channels):
         mine = channel == c
         if int(mine.sum()) < FEWEST:
@@ -99,8 +101,11 @@ def recalibrate(model: SolidSet, lessons: Iterable[Lesson], trust: float) -> Non
         model.prior_stretch[c] *= change
 
 
-def _latents(model: SolidSet, lessons: Iterable[Lesson]) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # (n,) each
-    """z under the laws and under the prior, kinds and variables of what was read."""
-    found = [(*model.latent(lesson), model.kind(lesson), lesson.questions.asked_channel) for lesson in lessons]
-    own, prior, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
-    return own, prior, kinds, channel
+def _latents(model: SolidSet, lessons: Iterable[Lesson]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # (n,) each
+    """z under the laws and under the prior, kinds and variables of what was read, and blocks of its time."""
+    found = [
+        (*model.latent(lesson), model.kind(lesson), lesson.questions.asked_channel, lesson.frame) for lesson in lessons
+    ]
+    own, prior, kinds, channel, frame = (torch.cat(part) for part in zip(*found, strict=True))
+    frames, order = frame.unique(return_inverse=True)
+    return own, prior, kinds, channel, order * BLOCKS // max(1, len(frames))

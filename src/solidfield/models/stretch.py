@@ -5,7 +5,9 @@
 for p = 50, 90, 98 and 99.8 %, by kind of question: gaps by their length, forecasts by their lead, places that are read
 or not. f_p e_p is the p-quantile of |z| at held-out targets of the kind, with its margin for being estimated
 (`scores/conformal.py`). Quantiles of 50 and 90 % are each kind's own. Beyond, few targets speak, and those of a bad day
-speak together. A law that learned its tail from all training days goes on as at 90 %. Kriging's has none of its own:
+speak together. Of what kinds differ by in 50 and 90 %, too, part is a matter of the days that were held out: how much
+is told by leaving one block of them out after the other, and by so much they move towards what all ask for (James and
+Stein 1961). A law that learned its tail from all training days goes on as at 90 %. Kriging's has none of its own:
 how much farther it goes is one ratio for all kinds ahead and one for all others, whose tails are heavier.
 """
 
@@ -53,11 +55,13 @@ def stretches(
     kinds: Tensor,  # (n,) positions in KINDS
     narrowest: float = NARROWEST,
     tails: bool = True,  # False: beyond 90 % as far as there
+    block: Tensor | None = None,  # (n,) of the held-out time; None: what kinds differ by is no chance
 ) -> Tensor:  # (kinds, levels)
     """What makes central intervals hold their share of the targets of each kind; of all where a kind has too few."""
     groups = [sizes[kinds == place] for place in range(len(KINDS))]
     groups = [group if len(group) >= FEWEST else sizes for group in groups]
-    factors = torch.stack([_factors(group)[: BODY + 1] for group in groups]).clamp(narrowest, WIDEST)
+    factors = torch.stack([_factors(group)[: BODY + 1] for group in groups])
+    factors = (factors if block is None else _evened(factors, sizes, kinds, block)).clamp(narrowest, WIDEST)
     relative = sizes / body(factors)[kinds, 0]
     farther = torch.ones(len(KINDS), len(LEVELS) - BODY - 1)
     for rows in (AHEAD_KINDS, ~AHEAD_KINDS) if tails else ():
@@ -65,6 +69,27 @@ def stretches(
         asked = _factors(alike if len(alike) >= FEWEST else relative)
         farther[rows] = asked[BODY + 1 :]
     return torch.cat([factors, (body(factors) * farther)], 1).clamp(narrowest, WIDEST)
+
+
+def _evened(factors: Tensor, sizes: Tensor, kinds: Tensor, block: Tensor) -> Tensor:  # (kinds, BODY + 1), then (n,)
+    """Factors moved towards their mean, by the share of their differences that other days would not bear out."""
+    told = [place for place in range(len(KINDS)) if int((kinds == place).sum()) >= FEWEST]
+    if len(told) < 3:  # of two nothing can be said
+        return factors
+    logs = factors[told].log()
+    chance = torch.stack([_chance(sizes[kinds == place], block[kinds == place]) for place in told])
+    mean = (logs / chance).sum(0) / (1 / chance).sum(0)
+    apart = ((logs - mean).square() - chance).mean(0).clamp_min(0)
+    return factors.index_put((torch.tensor(told),), (mean + apart / (apart + chance) * (logs - mean)).exp())
+
+
+def _chance(sizes: Tensor, block: Tensor) -> Tensor:  # (n,), (n,) -> (BODY + 1,)
+    """The variance of the logarithms of factors on other days: the jackknife over blocks of time."""
+    left = [sizes[block != one] for one in block.unique()]
+    if len(left) < 3 or min(map(len, left)) < FEWEST // 2:
+        return torch.ones(BODY + 1)
+    logs = torch.stack([_factors(some)[: BODY + 1] for some in left]).log()
+    return ((len(left) - 1) * logs.var(0, correction=0)).clamp_min(1e-6)
 
 
 def wider(sizes: Tensor, kinds: Tensor, factors: Tensor) -> float:  # (n,), (n,), (kinds, levels)

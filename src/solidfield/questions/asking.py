@@ -100,6 +100,7 @@ class Lesson:
     values: Tensor  # (B,) standardised
     errors: Tensor  # (B,) standardised standard deviations of their errors: a law is of the field, a reading has more
     aside: Tensor  # (B,) bool: about places that are set aside
+    frame: Tensor  # (B,) int64: when
     usual: LeftOut | None = None  # what is usual, the time around each question left out; None: as training had it
 
     def __len__(self) -> int:
@@ -107,13 +108,13 @@ class Lesson:
 
     def to(self, device: torch.device | str) -> Lesson:
         usual = None if self.usual is None else self.usual.to(device)
-        values, errors, aside = (part.to(device) for part in (self.values, self.errors, self.aside))
-        return Lesson(self.questions.to(device), values, errors, aside, usual)
+        values, errors, aside, frame = (part.to(device) for part in (self.values, self.errors, self.aside, self.frame))
+        return Lesson(self.questions.to(device), values, errors, aside, frame, usual)
 
     def where(self, rows: Tensor) -> Lesson:  # (B,) bool
         usual = None if self.usual is None else self.usual.where(rows)
-        values, errors, aside = (part[rows] for part in (self.values, self.errors, self.aside))
-        return Lesson(self.questions.where(rows), values, errors, aside, usual)
+        values, errors, aside, frame = (part[rows] for part in (self.values, self.errors, self.aside, self.frame))
+        return Lesson(self.questions.where(rows), values, errors, aside, frame, usual)
 
 
 def _one_row(tensor: Tensor) -> bool:

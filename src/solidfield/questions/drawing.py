@@ -70,8 +70,8 @@ def draw(
     questions = ask(record, frame, cell, first, last, hiding, split, generator)
     values, errors = (torch.from_numpy(part[chosen]) for part in (record.values, record.own_errors))
     aside = torch.from_numpy(record.place_aside[record.place[chosen]])
-    usual = None if split == "test" else LeftOut(record.usual, torch.from_numpy(frame))
-    return Lesson(questions, values, errors, aside, usual)
+    when = torch.from_numpy(frame)
+    return Lesson(questions, values, errors, aside, when, None if split == "test" else LeftOut(record.usual, when))
 
 
 def _sides(count: int, plan: Plan, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:  # first, last
