@@ -114,6 +114,21 @@ def test_all_places_of_a_small_network_have_as_many_turns_everywhere_on_a_map(co
         assert lags == [hour for hour in hours if hour <= last][:turns]
 
 
+def test_what_a_question_hears_does_not_depend_on_those_asked_beside_it():
+    """Two hours of one place, which know as many readings of the same places, each as long ago as it is."""
+    model = covariance()
+    field = np.full((5, 1, *GRID.shape), np.nan)
+    field[:, :, [0, 2, 5, 5], [0, 3, 6, 1]] = np.random.default_rng(0).normal(size=(5, 1, 4))
+    record = Record.of_frames(field, GRID, ("x",), np.zeros(5))
+    frame, cell, window = np.array([1, 3]), np.array([9, 9]), np.full(2, 4)
+    asked = ask(record, frame, cell, -window, window, Hiding.nothing(2), "train", torch.Generator())
+    both = nearest_readings(model, asked, GRID.shape, 4)
+    for place in (0, 1):
+        alone = nearest_readings(model, asked[place : place + 1], GRID.shape, 4)
+        assert torch.equal(both.offset[place], alone.offset[0])
+    assert both.offset[..., 0].eq(0).all()
+
+
 def test_of_a_larger_network_places_lose_their_say_before_they_are_left_out():
     """In full up to three quarters; then with an error of 0.1 (c_0 - c) / (c - c_k), which grows beyond all bounds."""
     grid, count = Grid((1, 400)), 8

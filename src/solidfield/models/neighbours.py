@@ -149,7 +149,7 @@ def _best(
         larger[unread] = heard.sum(1) > every
         limit = torch.where(unread & ~larger, every, most)
     best = score.topk(min(score.shape[1], max([most + 1, *limit.tolist()])), dim=1)
-    found = (best.values > -torch.inf) & (torch.arange(best.values.shape[1]) < limit[:, None])
+    found = (best.values > -torch.inf) & (torch.arange(best.values.shape[1], device=score.device) < limit[:, None])
     error = torch.zeros_like(best.values)
     if bool(larger.any()):
         full, none = best.values[:, [int((1 - FADING) * most), most]].split(1, 1)
@@ -161,12 +161,12 @@ def _best(
 
 def _turns(place: Tensor, frame: Tensor, errors: Tensor, there: Tensor) -> Tensor:  # (B, R) each
     """Which of its place's readings each is, the nearest in time first, one with a large error later; none: LAST."""
-    alike = (bool((part[1:] == part[:1]).all()) for part in (there, place, errors))
+    alike = (bool((part[1:] == part[:1]).all()) for part in (there, place, frame, errors))
     if len(there) > 1 and all(alike):  # cells of a map
         return _turns(place[:1], frame[:1], errors[:1], there[:1]).expand(len(there), -1)
     when = (1 + 2 * frame.abs() + (frame > 0)) * (1 + errors.square()).sqrt()
     order = (place * LAST + torch.where(there, (16 * when).clamp(max=LAST / 2), LAST / 2).long()).argsort(dim=1)
-    sorted_place, at = place.gather(1, order), torch.arange(place.shape[1]).expand_as(place)
+    sorted_place, at = place.gather(1, order), torch.arange(place.shape[1], device=place.device).expand_as(place)
     begins = torch.ones_like(there)
     begins[:, 1:] = sorted_place[:, 1:] != sorted_place[:, :-1]
     turn = at - torch.where(begins, at, 0).cummax(1).values
