@@ -95,7 +95,7 @@ class SolidSet(nn.Module):
         self.register_buffer("usual", torch.zeros(channels * grid.cells, NUMBERS))
         self.usual: Tensor  # what is usual at every place, by all training readings
         self.register_buffer("spare", torch.tensor(SPARE))
-        self.spare: Tensor  # how many times `nearest` places a law of an unread one hears, if these are all
+        self.spare: Tensor  # how many times `nearest` readings a law of an unread place hears, if these are all
         self.look: Covariance | None = None
 
     def in_units(
