@@ -23,7 +23,8 @@ from solidfield.questions.drawing import Plan, draw
 from solidfield.readings.error_table import plain_errors
 from solidfield.readings.intake import grid
 from solidfield.readings.table import open_table
-from solidfield.theory.laws import MixtureLaw
+from solidfield.theory.law import Observed
+from solidfield.theory.mixture_law import MixtureLaw
 from solidfield.theory.spacetime import krige
 from test_answer import gaussian_model
 from test_spacetime import GRID, covariance, simulated
@@ -174,11 +175,11 @@ def test_a_law_with_an_error_is_that_of_their_sum():
         drawn = law.value(features, torch.randn(60_000, 1, 1))[:, 0, 0] + 0.7 * torch.randn(60_000)
     value, error = torch.tensor([0.4]), torch.tensor([0.7])
     below = float((drawn < value).double().mean())
-    z = law.latent(features, value, channel, error).detach()
+    z = law.latent(Observed(features, value, channel, error)).detach()
     assert float(torch.special.ndtr(z)) == pytest.approx(below, abs=8e-3)
     half = 0.5 * (drawn[::2] - drawn[1::2]).abs().mean()
     expected = float((drawn - value).abs().mean() - half)
-    assert float(law.crps(features, value, channel, error).detach()) == pytest.approx(expected, abs=1e-2)
+    assert float(law.crps(Observed(features, value, channel, error)).detach()) == pytest.approx(expected, abs=1e-2)
 
 
 def test_errors_are_standardised_where_the_reading_lies():

@@ -1,6 +1,7 @@
 """A law per cell: value and latent are inverse, tables equal the full sampler, known distributions are learned."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,10 @@ from scipy.stats import norm
 
 from solidfield.errors import SolidError
 from solidfield.keys import torch_generator
-from solidfield.theory.laws import LAWS, NODES, SPARSE, DiffusionLaw, MixtureLaw, interpolate
+from solidfield.theory.diffusion_law import SPARSE, DiffusionLaw
+from solidfield.theory.law import NODES, Observed, interpolate
+from solidfield.theory.laws import LAWS
+from solidfield.theory.mixture_law import MixtureLaw
 from solidfield.theory.sample import dpmpp
 from solidfield.theory.schedule import linear
 
@@ -35,7 +39,7 @@ def test_latent_and_value_are_inverse(law):
     both = torch.stack([z, z], dim=-1)[None]  # (1, P, C)
     with torch.no_grad():
         values = interpolate(law.table(features), both)[0][torch.arange(50), channel]
-        back = law.latent(features, values, channel)
+        back = law.latent(Observed(features, values, channel))
     close = 5e-3 if isinstance(law, MixtureLaw) else 2e-2  # a flow ends between nodes, where the table is linear
     torch.testing.assert_close(back, z, atol=close, rtol=0)
 
@@ -47,7 +51,7 @@ def test_value_is_the_inverse_of_latent(law):
     with torch.no_grad():
         values = law.value(features, z[None, :, None].expand(1, 400, 2))[0]  # (P, C)
         for channel in range(2):
-            back = law.latent(features, values[:, channel], torch.full((400,), channel))
+            back = law.latent(Observed(features, values[:, channel], torch.full((400,), channel)))
             torch.testing.assert_close(back, z, atol=1e-3 if isinstance(law, MixtureLaw) else 5e-2, rtol=0)
 
 
@@ -60,9 +64,9 @@ def test_a_law_that_does_not_depart_is_the_normal_one_and_halfway_it_still_has_i
         torch.testing.assert_close(law.value(features, latents, none), latents.contiguous(), atol=1e-4, rtol=0)
         torch.testing.assert_close(law.value(features, latents, all_the_way), law.value(features, latents))
         values = law.value(features, latents, half)[0][torch.arange(400), channel]
-        back = law.latent(features, values, channel, departure=half)
+        back = law.latent(Observed(features, values, channel, departure=half))
         torch.testing.assert_close(back, z, atol=1e-3 if isinstance(law, MixtureLaw) else 5e-2, rtol=0)
-        normal = law.crps(features, z, channel, departure=none)
+        normal = law.crps(Observed(features, z, channel, departure=none))
         closed = z * (2 * torch.special.ndtr(z) - 1) + (2 / math.pi) ** 0.5 * (-(z**2) / 2).exp() - math.pi**-0.5
         torch.testing.assert_close(normal, closed, atol=1e-4, rtol=0)
 
@@ -123,19 +127,19 @@ def test_mixture_loss_is_the_negative_log_likelihood():
     features, values = torch.randn(6, 4), torch.randn(6)
     log_pi, mu, s = (part[:, 0].double() for part in law.parts(features))
     density = (log_pi.exp() * torch.exp(-0.5 * ((values[:, None] - mu) / s) ** 2) / s).sum(-1)
-    loss = law.loss(features, values, torch.zeros(6, dtype=torch.long), torch_generator(0))
+    loss = law.loss(Observed(features, values, torch.zeros(6, dtype=torch.long)), torch_generator(0))
     torch.testing.assert_close(loss.double(), -density.log(), rtol=1e-5, atol=1e-5)
 
 
 def test_mixture_crps_is_the_integral_of_its_definition():
     law = some_law("mixture", channels=1).double()
     features, values = torch.randn(6, 4, generator=torch_generator(0, "crps")).double(), torch.linspace(-3, 3, 6)
-    log_pi, mu, s = law.of(features, torch.zeros(6, dtype=torch.long))
+    observed = Observed(features, values.double(), torch.zeros(6, dtype=torch.long))
+    log_pi, mu, s = law.of(observed)
     x = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
     below = (log_pi.exp()[:, None] * torch.special.ndtr((x[:, None] - mu[:, None]) / s[:, None])).sum(-1)
     integral = torch.trapezoid((below - (x >= values[:, None]).double()) ** 2, x)
-    found = law.crps(features, values.double(), torch.zeros(6, dtype=torch.long))
-    torch.testing.assert_close(found, integral, atol=2e-3, rtol=1e-3)
+    torch.testing.assert_close(law.crps(observed), integral, atol=2e-3, rtol=1e-3)
 
 
 def test_mixture_quantiles_match_brute_force():
@@ -157,10 +161,12 @@ def test_a_diffusion_begins_as_its_mixture():
     features, values, channel = torch.randn(10, 4), torch.randn(10), torch.zeros(10, dtype=torch.long)
     with torch.no_grad():
         torch.testing.assert_close(
-            law.loss(features, values, channel, torch_generator(0)),
-            law.mixture.loss(features, values, channel, torch_generator(0)),
+            law.loss(Observed(features, values, channel), torch_generator(0)),
+            law.mixture.loss(Observed(features, values, channel), torch_generator(0)),
         )
-        torch.testing.assert_close(law.latent(features, values, channel), law.mixture.latent(features, values, channel))
+        torch.testing.assert_close(
+            law.latent(Observed(features, values, channel)), law.mixture.latent(Observed(features, values, channel))
+        )
         torch.testing.assert_close(law.table(features), law.mixture.table(features), atol=1e-5, rtol=1e-5)
 
 
@@ -181,9 +187,9 @@ def test_the_denoising_objective_is_a_likelihood():
     values = q * torch.randn(4000, generator=torch_generator(2))
     channel = torch.zeros(4000, dtype=torch.long)
     with torch.no_grad():
-        before = law.loss(torch.zeros(4000, 1), values, channel, torch_generator(3)).mean()
+        before = law.loss(Observed(torch.zeros(4000, 1), values, channel), torch_generator(3)).mean()
         law.velocity = best
-        after = law.loss(torch.zeros(4000, 1), values, channel, torch_generator(3)).mean()
+        after = law.loss(Observed(torch.zeros(4000, 1), values, channel), torch_generator(3)).mean()
     gain = -math.log(q) - 0.5 + 0.5 * q**2  # KL of N(0, q^2) from N(0, 1)
     assert float(before - after) == pytest.approx(gain, abs=0.02)
 
@@ -223,7 +229,7 @@ def test_a_skewed_law_is_learned(name):
             optimiser.param_groups[0]["lr"] = 1e-2 * (1 - step / 400)
             generator = torch_generator(5, step)
             values = torch.exp(0.5 * torch.randn(256, generator=generator)) - 1
-            loss = law.loss(torch.ones(256, 1), values, torch.zeros(256, dtype=torch.long), generator).mean()
+            loss = law.loss(Observed(torch.ones(256, 1), values, torch.zeros(256, dtype=torch.long)), generator).mean()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -231,7 +237,9 @@ def test_a_skewed_law_is_learned(name):
     with torch.no_grad():
         learned = interpolate(law.table(torch.ones(1, 1)), z[:, None, None])[:, 0, 0]
         values = torch.exp(0.5 * torch.randn(20_000, generator=torch_generator(6))) - 1
-        loss = law.loss(torch.ones(20_000, 1), values, torch.zeros(20_000, dtype=torch.long), torch_generator(7))
+        loss = law.loss(
+            Observed(torch.ones(20_000, 1), values, torch.zeros(20_000, dtype=torch.long)), torch_generator(7)
+        )
     torch.testing.assert_close(learned, torch.exp(0.5 * z) - 1, atol=0.08, rtol=0)
     assert float(loss.mean()) == pytest.approx(0.5 + math.log(0.5), abs=0.03)
 
@@ -241,8 +249,8 @@ def test_nothing_is_read_but_the_cell_itself(law):
     features, values, channel = torch.randn(8, 4), torch.randn(8), torch.zeros(8, dtype=torch.long)
     changed = values.clone()
     changed[1:] += 1
-    a = law.loss(features, values, channel, torch_generator(6))
-    b = law.loss(features, changed, channel, torch_generator(6))
+    a = law.loss(Observed(features, values, channel), torch_generator(6))
+    b = law.loss(Observed(features, changed, channel), torch_generator(6))
     torch.testing.assert_close(a[0], b[0])
     assert (a[1:] != b[1:]).all()
 
@@ -251,7 +259,7 @@ def test_mixture_is_the_same_for_far_values_on_either_side():
     law = MixtureLaw(4)
     far = torch.tensor([-50.0, 50.0])
     with torch.no_grad():
-        z = law.latent(torch.zeros(2, 4), far, torch.zeros(2, dtype=torch.long))
+        z = law.latent(Observed(torch.zeros(2, 4), far, torch.zeros(2, dtype=torch.long)))
     assert torch.isfinite(z).all()
     assert z[0] < -7 < 7 < z[1]
 
@@ -260,9 +268,10 @@ def test_few_levels_estimate_the_same_objective_and_leave_the_features_to_the_mi
     few, many = (some_law("diffusion", channels=1, levels=levels) for levels in (0.25, 2000))
     features = torch.randn(8, 4, generator=torch_generator(1)).requires_grad_()
     values, channel = torch.randn(8, generator=torch_generator(2)), torch.zeros(8, dtype=torch.long)
-    draws = torch.stack([few.loss(features, values, channel, torch_generator(3, n)).mean() for n in range(2000)])
-    exact = many.loss(features, values, channel, torch_generator(4)).mean()
-    mixture = few.mixture.loss(features, values, channel, torch_generator(5)).mean()
+    observed = Observed(features, values, channel)
+    draws = torch.stack([few.loss(observed, torch_generator(3, n)).mean() for n in range(2000)])
+    exact = many.loss(observed, torch_generator(4)).mean()
+    mixture = few.mixture.loss(observed, torch_generator(5)).mean()
     error = 4 * draws.std() / 2000**0.5
     assert (draws.mean() - exact).abs() < error < 0.5 * (exact - mixture).abs()
     of_law, of_mixture = (torch.autograd.grad(loss, features)[0] for loss in (exact, mixture))
@@ -293,14 +302,14 @@ def test_a_pool_is_the_mixture_of_its_networks_laws():
         law.head.load_state_dict(head.state_dict())
     features, values = torch.randn(60, 4, generator=generator), torch.randn(60, generator=generator)
     channel, error = torch.arange(60) % 2, torch.rand(60, generator=generator)
-    shares = features.chunk(2, -1)
-    mean = sum(law.crps(own, values, channel, error) for law, own in zip(alone, shares, strict=True)) / 2
-    torch.testing.assert_close(pool.train().crps(features, values, channel, error), mean)
-    assert (pool.eval().crps(features, values, channel, error) <= mean + 1e-6).all()
-    surprise = [law.loss(own, values, channel, generator, error) for law, own in zip(alone, shares, strict=True)]
-    torch.testing.assert_close(pool.loss(features, values, channel, generator, error), sum(surprise) / 2)
-    below = [torch.special.ndtr(law.latent(own, values, channel)) for law, own in zip(alone, shares, strict=True)]
-    torch.testing.assert_close(torch.special.ndtr(pool.latent(features, values, channel)), sum(below) / 2)
+    read = Observed(features, values, channel, error)
+    each = [(law, replace(read, features=own)) for law, own in zip(alone, features.chunk(2, -1), strict=True)]
+    mean = sum(law.crps(own) for law, own in each) / 2
+    torch.testing.assert_close(pool.train().crps(read), mean)
+    assert (pool.eval().crps(read) <= mean + 1e-6).all()
+    torch.testing.assert_close(pool.loss(read, generator), sum(law.loss(own, generator) for law, own in each) / 2)
+    below = sum(torch.special.ndtr(law.latent(own)) for law, own in each) / 2
+    torch.testing.assert_close(torch.special.ndtr(pool.latent(read)), below)
 
 
 def test_shares_say_who_learns_and_who_answers():
@@ -311,11 +320,11 @@ def test_shares_say_who_learns_and_who_answers():
     channel, error = torch.arange(30) % 2, torch.rand(30, generator=generator)
     own, all_to_first = features[:, :2], torch.tensor([[1.0, 0.0]]).expand(30, 2)
     told = (values, channel, error)
-    torch.testing.assert_close(pool.latent(features, *told, all_to_first), first.latent(own, *told))
+    torch.testing.assert_close(pool.latent(Observed(features, *told, all_to_first)), first.latent(Observed(own, *told)))
     for mode in (True, False):
-        found = pool.train(mode).crps(features, *told, all_to_first)
-        torch.testing.assert_close(found, first.crps(own, *told))
-    pool.loss(features, values, channel, generator, error, 1 - all_to_first).sum().backward()
+        found = pool.train(mode).crps(Observed(features, *told, all_to_first))
+        torch.testing.assert_close(found, first.crps(Observed(own, *told)))
+    pool.loss(Observed(features, *told, 1 - all_to_first), generator).sum().backward()
     silent, learner = ([w.grad.abs().max() for w in head.parameters()] for head in pool.head.each)
     assert max(silent) == 0 < min(learner)
 
@@ -324,10 +333,10 @@ def test_a_network_of_a_pool_learns_nothing_of_the_others():
     pool = some_law("mixture", networks=2)
     features = torch.randn(20, 4, requires_grad=True)
     values, channel = torch.randn(20), torch.zeros(20, dtype=torch.long)
-    pool.crps(features, values, channel).sum().backward()
+    pool.crps(Observed(features, values, channel)).sum().backward()
     own = features.grad.clone()
     other = features.detach().clone()
     other[:, 2:] += 1.0
     other.requires_grad_()
-    pool.crps(other, values, channel).sum().backward()
+    pool.crps(Observed(other, values, channel)).sum().backward()
     torch.testing.assert_close(other.grad[:, :2], own[:, :2])

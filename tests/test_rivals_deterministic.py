@@ -22,7 +22,7 @@ from solidfield.models.unet import UNet
 from solidfield.models.unet_mixture import UNetMixture
 from solidfield.nn.coords import unit_coordinates
 from solidfield.nn.tokens import tokens_at
-from solidfield.theory.laws import LEAST_SCALE
+from solidfield.theory.mixture_law import LEAST_SCALE
 
 RIVALS = [UNet, FFNO, OFormer, OmniField, Scent, UNetMixture]
 TOKEN_RIVALS = [OFormer, OmniField, Scent]

@@ -17,7 +17,7 @@ from solidfield.models.solid import Solid, stretch_asked_by, stretch_at_new_cell
 from solidfield.models.solid_onepass import SolidOnepass
 from solidfield.models.solid_paper import SolidPaper
 from solidfield.noise import MemberNoise
-from solidfield.theory.laws import interpolate
+from solidfield.theory.law import interpolate
 
 LAWS = ["mixture", "diffusion"]
 

@@ -11,12 +11,14 @@ one answers there alone: what the others know of it from gaps of its record no l
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ..questions.asking import Lesson
 from ..scores.conformal import FEWEST
+from ..theory.law import Observed
 from .solid_set import SolidSet
 from .stretch import AHEAD_KINDS, KINDS, NARROWEST, SLIMMEST, UNREAD_KINDS, WIDEST, body, stretches, wider
 
@@ -36,11 +38,9 @@ def depart(model: SolidSet, aside: Iterable[Lesson]) -> None:
     for lesson in aside:
         features, law, _ = model.evened(lesson.questions, True, lesson.usual)
         channel, target, error = lesson.questions.asked_channel, lesson.values - law.mean, lesson.errors / law.std
-        scale, shares = law.std * model.slope(law.mean, channel), model.answering(lesson)
-        each = [
-            scale * model.law.crps(features, target / law.std, channel, error, shares, torch.full_like(target, far))
-            for far in DEPARTURES
-        ]
+        scale = law.std * model.slope(law.mean, channel)
+        observed = Observed(features, target / law.std, channel, error, model.answering(lesson))
+        each = [scale * model.law.crps(replace(observed, departure=torch.full_like(target, far))) for far in DEPARTURES]
         found.append((torch.stack(each, 1), model.kind(lesson), channel))
     if not found:
         return

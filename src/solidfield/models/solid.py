@@ -46,6 +46,7 @@ from ..nn.unet import UNet
 from ..noise import Noise
 from ..scores.conformal import FEWEST, conformal_quantile
 from ..theory.copula import Copula, Latents, channel_mixing, make_copula
+from ..theory.law import Observed
 from ..theory.laws import LAWS
 from ..theory.nearby import CROP, cut, is_large
 from ..theory.trajectory_copula import TrajectoryCopula, TrajectoryLatents
@@ -203,7 +204,7 @@ class Solid(Forecaster):
         features, location, scale = self.encode(source)
         b, c, y, x = mask.nonzero(as_tuple=True)
         values = ((self._score(target.values) - location) / scale)[b, c, y, x]
-        each = self.law.loss(features.movedim(1, -1)[b, y, x], values, c, generator)
+        each = self.law.loss(Observed(features.movedim(1, -1)[b, y, x], values, c), generator)
         overlap = 1 + self.lam * (source.mask & target.mask)[b, c, y, x]
         count = mask.flatten(1).sum(1).clamp_min(1)[b]  # per example |M_o|_1, then the mean over examples
         return (each * overlap / count).sum() / len(pair)
@@ -308,7 +309,7 @@ class Solid(Forecaster):
         mask = pair.target.mask & ~pinned(pair.source)
         b, c, y, x = mask.nonzero(as_tuple=True)
         z = torch.zeros_like(pair.target.values)
-        z[b, c, y, x] = self.law.latent(features[b, y, x], values[b, c, y, x], c)
+        z[b, c, y, x] = self.law.latent(Observed(features[b, y, x], values[b, c, y, x], c))
         return mask, z
 
     def _asked_stretch(self, pairs: list[Pair]) -> Tensor:  # (2, kinds of leads)

@@ -29,6 +29,7 @@ from ..forecast import Objective
 from ..grid import Grid
 from ..questions.asking import Lesson, Questions
 from ..questions.usual import NUMBERS, LeftOut
+from ..theory.law import Observed
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from ..theory.tails import bounded, ends_of, unbounded
@@ -238,9 +239,9 @@ class SolidSet(nn.Module):
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator, usual=lesson.usual)
         channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
-        error, shares = lesson.errors / law.std, self._learning(lesson)
-        crps = law.std * self.slope(law.mean, channel) * self.law.crps(features, target, channel, error, shares)
-        return (crps + LIKELIHOOD * self.law.loss(features, target, channel, generator, error, shares)).mean()
+        observed = Observed(features, target, channel, lesson.errors / law.std, self._learning(lesson))
+        crps = law.std * self.slope(law.mean, channel) * self.law.crps(observed)
+        return (crps + LIKELIHOOD * self.law.loss(observed, generator)).mean()
 
     def _learning(self, lesson: Lesson) -> Tensor:  # (B, M)
         """What each network learns from a target: of places set aside the first learns nothing."""
@@ -260,7 +261,8 @@ class SolidSet(nn.Module):
         """The CRPS of every target in standard units, before any stretch."""
         features, law, _ = self.laws(lesson.questions, usual=lesson.usual)
         target = (lesson.values - law.mean) / law.std
-        return law.std * self.law.crps(features, target, lesson.questions.asked_channel, lesson.errors / law.std)
+        observed = Observed(features, target, lesson.questions.asked_channel, lesson.errors / law.std)
+        return law.std * self.law.crps(observed)
 
     def quantiles(
         self, questions: Questions, latents: Tensor, as_read: bool = True
@@ -308,7 +310,8 @@ class SolidSet(nn.Module):
         channel, error = lesson.questions.asked_channel, lesson.errors / law.std
         z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
         shares, departure = self.answering(lesson), self.departure[channel, self.kind(lesson)]
-        return self.law.latent(features, z, channel, error, shares, departure), self._prior_latent(lesson, law)
+        observed = Observed(features, z, channel, error, shares, departure)
+        return self.law.latent(observed), self._prior_latent(lesson, law)
 
     def kind(self, lesson: Lesson) -> Tensor:  # (B,) positions in KINDS
         return kind_of(lesson.questions, self.placed(lesson.questions, lesson.usual))

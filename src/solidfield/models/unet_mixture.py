@@ -5,9 +5,9 @@ paper lacks: as cheap as the point forecast, and a full distribution of any shap
 
     p(u | cell) = sum_m w_m N(u; mu_m, s_m^2),     L = mean over M_o of -log p(u)
 
-The mixture is that of `solid` (`theory/laws.py`): the same head, the same smallest scale, so that neither can win by
-being sharper than the other may be. Members are independent draws at each cell: marginals are meant to be right, the
-joint law is not modelled.
+The mixture is that of `solid` (`theory/mixture_law.py`): the same head, the same smallest scale, so that neither can
+win by being sharper than the other may be. Members are independent draws at each cell: marginals are meant to be right,
+the joint law is not modelled.
 
 Where we depart from it: scales are a softplus above a smallest one rather than exponentials, so that a single repeated
 value cannot drive the likelihood to infinity; the mask is an input by default, since no published way is to be matched.
@@ -25,7 +25,8 @@ from torch import Tensor
 from ..fields import Pair, Source
 from ..forecast import Forecaster, Spec
 from ..noise import Noise
-from ..theory.laws import MixtureLaw
+from ..theory.law import Observed
+from ..theory.mixture_law import MixtureLaw
 from ..theory.objective import masked_mean
 from .regression import input_channels, input_width
 from .unet import PlainUNet, wrapped_axes
@@ -58,7 +59,7 @@ class UNetMixture(Forecaster):
         target = pair.target
         b, c, y, x = where = target.mask.nonzero(as_tuple=True)
         features = self.encode(pair.source).movedim(1, -1)[b, y, x]
-        each = self.law.loss(features, target.values[where], c, generator)
+        each = self.law.loss(Observed(features, target.values[where], c), generator)
         return masked_mean(torch.zeros_like(target.values).index_put(where, each), target.mask)
 
     def sample(self, source: Source, members: int, noise: Noise) -> Tensor:  # (K, B, C, H, W)
