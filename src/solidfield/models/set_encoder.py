@@ -8,7 +8,8 @@ away, and the network would learn it by heart. So training blurs what it sees of
 were unread (`Blur`): its surroundings are zoomed, turned and mirrored at random, kriging weights told with an error.
 
 Several networks of different first weights read the same readings, and the target's features are those of all of them:
-what each of them has learned by heart is its own, and the pool of their laws (`theory/laws.py`) is the better for it.
+what each of them has learned by heart is its own, and the pool of their laws (`theory/mixture_law.py`) is the better
+for it.
 """
 
 from __future__ import annotations
