@@ -118,3 +118,36 @@ def test_the_winner_is_named_and_ties_are_called_ties():
     ((_, rows),) = peers.tables(clear)
     assert [row[0] for row in rows] == ["solid", "gpboost"]
     assert rows[0][1].startswith("0.55 (")
+
+
+def test_folds_are_judged_as_one_data_set_and_only_where_all_models_answered():
+    rng = np.random.default_rng(0)
+
+    def asked(readings):  # of one fold: what was read in two weeks, and quantiles of it
+        truth = rng.gamma(2.0, 5.0, readings)
+        week = np.arange(readings) % 2
+        law = np.sort(rng.gamma(2.0, 5.0, (len(peers.levels()), readings)), axis=0)
+        return truth, week, law
+
+    def contest_of(truth, week):
+        plain = dict.fromkeys(("record", "frame", "cell", "plan", "cycle", "about", "transform"))
+        return contests.Contest(**plain, truth=truth, kind=np.full(len(truth), "never read"), group=week)
+
+    def result(fold, model, part):
+        spent = {"training_seconds": 50.0 + fold, "cpu_seconds": 80.0, "units": "ug/m3"}
+        return {"cell": {"contest": f"germany {fold}"}, "laws": {model: part}, **spent}
+
+    folds = [asked(30), asked(50), asked(40)]
+    parts = [peers.judged(contest_of(truth, week), law) for truth, week, law in folds]
+    results = [result(fold, "solid", part) for fold, part in enumerate(parts, 1)]
+    results += [result(fold, "gpboost", part) for fold, part in enumerate(parts[:2], 1)]
+    ((title, kind), laws), *others = peers.contests(results).items()
+    assert not others
+    assert title.startswith("germany, 2 of 10")  # gpboost has not answered the third
+    truth, week, law = (np.concatenate(each, -1) for each in zip(*folds[:2], strict=True))
+    whole = peers.judged(contest_of(truth, week), law)[kind]
+    for found in laws.values():
+        assert found.training_seconds == 51.5
+        for name, value in whole.items():
+            assert np.allclose(found.part[name], value), name
+    assert laws["solid"].part.keys() == whole.keys()

@@ -8,6 +8,7 @@ import torch
 from airfiles import write_kolkata
 from solidfield.errors import SolidError
 from solidfield.experiments.bench import germany, kolkata_day
+from solidfield.experiments.bench.contests import GERMANY
 from solidfield.experiments.datasets.germany import read_germany
 from solidfield.experiments.datasets.kolkata import read_kolkata
 from solidfield.questions.asking import Hiding, ask
@@ -71,6 +72,9 @@ def test_german_stations_fall_into_ten_folds_and_a_station_left_out_is_not_known
     assert np.isfinite(data.values).sum() == 12 * 40 - 2
     assert set(np.flatnonzero(data.split == 1) + 1) == {29, 30, 31}  # the last days of January
     assert sorted(np.bincount(germany.fold_of(69))) == [6, *[7] * 9]
+    contests = [contest(tmp_path) for contest in GERMANY.values()]  # of living rivals
+    assert sum(len(contest.frame) for contest in contests) == np.isfinite(data.values).sum()
+    assert not any(set(contest.cell) & set(contest.record.cells) for contest in contests)
     record = data.record(data.values)
     both = np.array([10, 20]), data.cells[[2, 2]], np.full(2, -4), np.full(2, 4)
     questions = ask(record, *both, Hiding.unread(2), "test", torch.Generator())

@@ -4,7 +4,8 @@
               all readings of held cells (`never read`) and one in five of the others (`gap`)
     era5      3 % of the cells are sensors in each hour, 3 % others targets (`datasets/era5.py`); of the test days only
               the sensors' readings are given, and 40 cells without one are asked each hour (`never read` in it)
-    germany   the first of ten folds of stations (`bench/germany.py`): all their days are asked, from the other stations
+    germany   each of the ten folds of stations (`bench/germany.py`) is a contest: all days of its stations are asked,
+              from the others; one fold is seven stations, and would say more of them than of a model
 
 All other readings are given, before, during and after what is asked: filling is what a field of (time, y, x) can be
 fitted to. Forecasts are not compared, since two of the three rivals cannot be shown the readings of one more hour
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +98,9 @@ def era5_contest(folder: Path) -> Contest:
     return Contest(record, frame, cell, truth, words, group, "none", plan, 24, about)
 
 
-def germany_contest(folder: Path) -> Contest:
+def germany_contest(folder: Path, fold: int) -> Contest:  # from 1
     data = germany.read_germany(folder)
-    away = german.fold_of(len(data.cells)) == 0
+    away = german.fold_of(len(data.cells)) == fold - 1
     frame, station = np.nonzero(np.isfinite(data.values) & away)
     return Contest(
         set_aside(data.record(np.where(away, np.nan, data.values))),
@@ -107,7 +109,7 @@ def germany_contest(folder: Path) -> Contest:
         data.values[frame, station],
         np.full(len(frame), NEVER_READ),
         frame // 7,  # days of a week hang together
-        "log",
+        "sqrt",  # some readings are zero
         german.PLAN,
         None,
         {"units": "ug/m3", "data": germany.CREDIT},
@@ -123,8 +125,5 @@ def _days(record: Record, frame: np.ndarray, timezone: str | None) -> np.ndarray
     return np.asarray((times.normalize() - FIRST_DAY) // pd.Timedelta(days=1))
 
 
-CONTESTS: dict[str, Callable[[Path], Contest]] = {
-    "kolkata": kolkata_contest,
-    "era5": era5_contest,
-    "germany": germany_contest,
-}
+GERMANY = {f"germany {fold}": partial(germany_contest, fold=fold) for fold in range(1, german.FOLDS + 1)}
+CONTESTS: dict[str, Callable[[Path], Contest]] = {"kolkata": kolkata_contest, "era5": era5_contest, **GERMANY}

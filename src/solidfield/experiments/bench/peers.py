@@ -9,7 +9,8 @@ sides meet in files:
     quantiles.npy  (levels, asked), physical units; and answer.json: what was chosen, versions, CPU seconds
 
 The budget is CPU time of training; answering is not counted in it, but told. One judge scores all: the CRPS of 99
-quantiles, resampled by days (Germany: weeks), and `solid`'s paired difference to each.
+quantiles, resampled by days (Germany: weeks), and `solid`'s paired difference to each; over all contests of a data set
+that every model of its table has answered.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class PeersCell(Cell):
     minutes: float  # CPU time of training
 
     def measure(self, place: Place, progress: Progress | None = None) -> Result:
-        contest, folder = CONTESTS[self.contest](place.files(self.contest)), place.work / f"{self.model}-{self.run}"
+        contest = CONTESTS[self.contest](place.files(data_set(self.contest)))
+        folder = place.work / f"{self.model}-{self.run}"
         if self.model == "solid":
             laws, told = solid_laws(contest, folder, self.minutes, self.seed, progress)
         else:
@@ -147,15 +149,21 @@ def peers_cells(
     times: Annotated[float, "Budgets, over 3, 2 and 1 CPU minutes a training on the three."] = 1.0,
     seed: Annotated[int, "Of the trainings."] = 0,
 ) -> list[Cell]:
-    for what, words, known in (("data set", data_sets, CONTESTS), ("model", models, ("solid", *PEERS))):
+    for what, words, known in (("data set", data_sets, MINUTES), ("model", models, ("solid", *PEERS))):
         for word in words.split(","):
             if word not in known:
                 raise SolidError(f"no {what} '{word}' among the peers; choose of {', '.join(known)}")
     return [
-        PeersCell(contest, model, times * MINUTES[contest], seed=seed)
-        for contest in data_sets.split(",")
+        PeersCell(contest, model, times * MINUTES[name], seed=seed)
+        for name in data_sets.split(",")
+        for contest in CONTESTS
+        if data_set(contest) == name
         for model in models.split(",")
     ]
+
+
+def data_set(contest: str) -> str:
+    return contest.split()[0]
 
 
 def mean_crps(part: Mapping[str, Any], rival: Mapping[str, Any] | None = None) -> Estimate:
@@ -164,28 +172,59 @@ def mean_crps(part: Mapping[str, Any], rival: Mapping[str, Any] | None = None) -
     return bootstrap(np.stack([sums, part["counts"]], 1), of=lambda means: means[..., 0] / means[..., 1])
 
 
-def contests(results: Sequence[Result]) -> dict[tuple[str, str], dict[str, tuple[Result, Result]]]:
-    """By data set and kind of question: the scores of each law, and the result they are from; best first."""
-    found: dict[tuple[str, str], dict[str, tuple[Result, Result]]] = {}
+@dataclass(frozen=True)
+class Answers:
+    """What one law is worth in all contests of a data set."""
+
+    part: Result  # scores of one kind of question
+    units: str
+    training_seconds: float  # of a training, on average
+    cpu_seconds: float
+
+
+def contests(results: Sequence[Result]) -> dict[tuple[str, str], dict[str, Answers]]:
+    """By data set, with the contests that all its laws have answered, and kind of question; best first."""
+    answered: dict[str, dict[str, dict[str, Result]]] = {}  # data set, law, contest
     for result in results:
-        for name, kinds in result["laws"].items():
-            for kind, part in kinds.items():
-                found.setdefault((result["cell"]["contest"], kind), {})[name] = (part, result)
-    return {key: dict(sorted(laws.items(), key=lambda item: mean_crps(item[1][0]).mean)) for key, laws in found.items()}
+        contest = result["cell"]["contest"]
+        for name in result["laws"]:
+            answered.setdefault(data_set(contest), {}).setdefault(name, {})[contest] = result
+    found: dict[tuple[str, str], dict[str, Answers]] = {}
+    for name, laws in answered.items():
+        shared = [contest for contest in CONTESTS if all(contest in of_law for of_law in laws.values())]
+        every = sum(data_set(contest) == name for contest in CONTESTS)
+        title = name if len(shared) == every else f"{name}, {len(shared)} of {every} contests"
+        for law, of_law in laws.items():
+            mine = [of_law[contest] for contest in shared]
+            for kind in mine[0]["laws"][law] if mine else ():
+                spent = (float(np.mean([r[word] for r in mine])) for word in ("training_seconds", "cpu_seconds"))
+                answers = Answers(pooled([r["laws"][law][kind] for r in mine]), mine[0]["units"], *spent)
+                found.setdefault((title, kind), {})[law] = answers
+    return {key: dict(sorted(of.items(), key=lambda item: mean_crps(item[1].part).mean)) for key, of in found.items()}
+
+
+def pooled(parts: Sequence[Result]) -> Result:
+    """Scores over all readings of several contests; readings of one group hang together in all of them."""
+    count = [part["readings"] for part in parts]
+    means = {name: np.average([part[name] for part in parts], weights=count) for name in ("mae", "coverage")}
+    rmse = np.average([part["rmse"] ** 2 for part in parts], weights=count) ** 0.5
+    sums = {name: np.sum([part[name] for part in parts], axis=0) for name in ("crps_sums", "counts")}
+    return {"readings": sum(count), "rmse": rmse, **means, **sums}
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
     made: list[Table] = []
     for (contest, kind), laws in contests(results).items():
         rows: list[tuple[str, ...]] = []
-        for name, (part, result) in laws.items():
-            gap = "-" if name == "solid" or "solid" not in laws else _bar(mean_crps(laws["solid"][0], part), "+.3g")
+        for name, found in laws.items():
+            part, versus = found.part, laws.get("solid")
+            gap = "-" if name == "solid" or versus is None else _bar(mean_crps(versus.part, part), "+.3g")
             scores = (_bar(mean_crps(part)), f"{part['mae']:.3g}", f"{part['rmse']:.3g}", gap)
-            spent = f"{result['training_seconds']:.0f}", f"{result['cpu_seconds']:.0f}"
+            spent = f"{found.training_seconds:.0f}", f"{found.cpu_seconds:.0f}"
             own = ("", "") if name == "kriging" else spent  # it is the prior of the same training
             rows.append((name, *scores, f"{100 * part['coverage']:.1f} %", *own))
         first = next(iter(laws.values()))
-        title = f"{contest}, {kind}, {first[0]['readings']:,} readings, {first[1]['units']}"
+        title = f"{contest}, {kind}, {first.part['readings']:,} readings, {first.units}"
         header = (title, "CRPS", "MAE", "RMSE", "solid minus it", "90 % holds", "CPU s, training", "CPU s, all")
         made.append((header, rows))
     return made
@@ -195,11 +234,11 @@ def verdicts(results: Sequence[Result]) -> list[str]:
     """Who wins, and whether by more than the error bar."""
     said = []
     for (contest, kind), laws in contests(results).items():
-        (best, (first, _)), *others = laws.items()
+        (best, first), *others = laws.items()
         if not others:
             continue
-        second, (part, _) = others[0]
-        gap = mean_crps(first, part)
+        second, found = others[0]
+        gap = mean_crps(first.part, found.part)
         sure = "by more than the error bar" if gap.high < 0 else "within the error bar"
         said.append(f"{contest}, {kind}: {best} has the lowest CRPS, {sure} below {second} ({_bar(gap, '+.3g')}).")
     return said
