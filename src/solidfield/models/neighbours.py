@@ -4,16 +4,13 @@ Without errors these are the nearest under the covariance; a reading with a larg
 Where the target's own place was read, other hours of the others tell how they have moved since.
 
 Where it was not, a map is asked for, and cells beside one another must hear nearly the same, or there is an edge
-between them. Every place has its turn, with its reading nearest in time, before any has another: one turn, of a
-forecast two, since how a place has changed tells how it will. What is left of k readings is given to further turns.
+between them. More readings are heard there, and most of them lose their say little by little before they are left out:
+one that is not among the first quarter has an error of variance
 
-    up to 1.5 k readings in all turns      all of them: every cell of a map hears the same
-    more                                   the k that speak most of the target; one on the way out has an error
-
-                                               0.1 (c_0 - c) / (c - c_k),   c_k < c < c_0,
+    0.1 (c_0 - c) / (c - c_k),      c_k < c < c_0,
 
 for its covariance c with the target, between those of the last that is heard in full and of the first that is not heard
-at all: it loses its say little by little.
+at all.
 
 A question may know thousands of readings, of which some dozens are taken: questions are gone through some at a time,
 so that what is computed of all their readings stays small, and what all of them know alike is computed once.
@@ -32,9 +29,8 @@ from ..theory.covariance_table import Covariance, CovarianceTable, linked
 from ..theory.spacetime import Known
 
 NEAREST = 32  # readings of a law
-SPARE = 1.5  # times as many are heard around an unread place, if these are all there are
-FADING, FADED = 0.25, 0.1  # share of the others that is on the way out, and the variance of its error half way
-LAST = 2**20  # a turn that never comes
+SPARE = 1.5  # times as many are heard around an unread place
+FADING, FADED = 0.75, 0.1  # share of those that is on the way out, and the variance of its error half way
 AT_ONCE = 2**18  # readings of questions that are compared together: 2 MB of whole numbers, and a few times that
 
 
@@ -133,44 +129,21 @@ def _best(
     score: Tensor,  # (B, R), -inf: not to be taken
     questions: Questions,
     most: int,
-    every: int,  # readings that are heard if these are all there are
+    wide: int,  # around an unread place
 ) -> tuple[Tensor, Tensor, Tensor]:  # (B, k): which, whether there is one, and a variance by which it is heard less
-    """Those of the highest score; around unread places those of every place in turn."""
+    """Those of the highest score; around unread places more of them, of which most fade out."""
     there = score > -torch.inf
     unread = ~(there & (questions.cell == questions.asked_cell[:, None])).any(1)
-    limit, larger = torch.full_like(unread, most, dtype=torch.long), torch.zeros_like(unread)
-    if bool(unread.any()):
-        turn = _turns(*(part[unread] for part in (questions.cell, questions.frame, questions.errors, there)))
-        ahead = torch.where(there[unread], questions.frame[unread], -LAST).amax(1) < 0
-        turns = torch.maximum(most // (turn == 0).sum(1).clamp_min(1), 1 + ahead.long())
-        turns = torch.where(there[unread].sum(1) <= most, LAST, turns)
-        heard = turn < turns[:, None]
-        score = score.index_put((unread,), torch.where(heard, score[unread], -torch.inf))
-        larger[unread] = heard.sum(1) > every
-        limit = torch.where(unread & ~larger, every, most)
-    best = score.topk(min(score.shape[1], max([most + 1, *limit.tolist()])), dim=1)
+    limit = torch.where(unread, wide, most)
+    best = score.topk(min(score.shape[1], max(most, wide) + 1), dim=1)
     found = (best.values > -torch.inf) & (torch.arange(best.values.shape[1], device=score.device) < limit[:, None])
     error = torch.zeros_like(best.values)
-    if bool(larger.any()):
-        full, none = best.values[:, [int((1 - FADING) * most), most]].split(1, 1)
+    if best.values.shape[1] > wide:
+        full, none = best.values[:, [int((1 - FADING) * wide), wide]].split(1, 1)
         fading = FADED * (full - best.values).clamp_min(0) / (best.values - none).clamp_min(1e-6)
-        error = torch.where(larger[:, None] & found, fading, 0.0)
+        error = torch.where(unread[:, None] & found & (none > -torch.inf), fading, error)
     last = max([1, *found.sum(1).tolist()])
     return best.indices[:, :last], found[:, :last], error[:, :last]
-
-
-def _turns(place: Tensor, frame: Tensor, errors: Tensor, there: Tensor) -> Tensor:  # (B, R) each
-    """Which of its place's readings each is, the nearest in time first, one with a large error later; none: LAST."""
-    alike = (bool((part[1:] == part[:1]).all()) for part in (there, place, frame, errors))
-    if len(there) > 1 and all(alike):  # cells of a map
-        return _turns(place[:1], frame[:1], errors[:1], there[:1]).expand(len(there), -1)
-    when = (1 + 2 * frame.abs() + (frame > 0)) * (1 + errors.square()).sqrt()
-    order = (place * LAST + torch.where(there, (16 * when).clamp(max=LAST / 2), LAST / 2).long()).argsort(dim=1)
-    sorted_place, at = place.gather(1, order), torch.arange(place.shape[1], device=place.device).expand_as(place)
-    begins = torch.ones_like(there)
-    begins[:, 1:] = sorted_place[:, 1:] != sorted_place[:, :-1]
-    turn = at - torch.where(begins, at, 0).cummax(1).values
-    return torch.where(there, torch.empty_like(at).scatter(1, order, turn), LAST)
 
 
 def _covariances(

@@ -37,9 +37,9 @@ def depart(model: SolidSet, aside: Iterable[Lesson]) -> None:
     found = []
     for lesson in aside:
         features, law, _ = model.evened(lesson.questions, True, lesson.usual)
-        channel, target, error = lesson.questions.asked_channel, lesson.values - law.mean, lesson.errors / law.std
-        scale = law.std * model.slope(law.mean, channel)
-        observed = Observed(features, target / law.std, channel, error, model.answering(lesson))
+        channel, target, error = lesson.questions.asked_channel, lesson.values - law.mean, lesson.errors / law.scale
+        scale = law.scale * model.slope(law.mean, channel)
+        observed = Observed(features, target / law.scale, channel, error, model.answering(lesson))
         each = [scale * model.law.crps(replace(observed, departure=torch.full_like(target, far))) for far in DEPARTURES]
         found.append((torch.stack(each, 1), model.kind(lesson), channel))
     if not found:

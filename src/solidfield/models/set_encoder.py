@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from ..theory.spacetime import Known, Laws
 
-TOKEN, TARGET = 11, 4  # numbers that describe a reading, and a target, besides calendar and what is told of places
+TOKEN, TARGET = 12, 5  # numbers that describe a reading, and a target, besides calendar and what is told of places
 FLAT = 0.05  # standardised: below such a spread, deviations are not divided by it any further
 TOGETHER = 128  # targets that a network reads in one piece: with all of some thousand it takes twice as long
 ZOOM, VAGUE = 0.5, 0.5  # standard deviations of a blur: of the logarithm of its scale, and of each weight
@@ -137,7 +137,7 @@ class SetEncoder(nn.Module):
         away = there.norm(dim=-1)
         toward = there * (away.log1p() / away.clamp_min(1e-6))[..., None]  # far readings stay in range
         trust = variance / (variance + known.errors)  # 1: exact; a reading with a large error says little
-        apart = trust * (known.values - law.mean[:, None]) / law.std[:, None].clamp_min(FLAT)
+        apart = trust * (known.values - law.mean[:, None]) / law.scale[:, None].clamp_min(FLAT)
         which, whose = known.values.new_zeros(*valid.shape, 0), law.mean.new_zeros(len(valid), 0)
         if self.named and known.channel is not None and known.asked is not None:
             which, whose = (F.one_hot(c, self.named).to(apart.dtype) for c in (known.channel, known.asked))
@@ -156,12 +156,15 @@ class SetEncoder(nn.Module):
                 frames.sign() * frames.abs().log1p(),
                 (away == 0).to(step.dtype),
                 (1 - trust).sqrt(),
+                0.3 * law.against,
             ],
             -1,
         )
         readings = torch.cat([token, told_known, which], -1) * valid[..., None]
         when = torch.where(valid, frames.abs(), 24.0).amin(1).clamp(max=24)
-        about = torch.stack([law.mean, law.std.log(), valid.float().mean(1), when.log1p()], -1)
+        about = torch.stack(
+            [law.mean, law.std.log(), (law.scale / law.std).log(), valid.float().mean(1), when.log1p()], -1
+        )
         target = torch.cat([about, calendar, told, whose], -1)
         return torch.cat([_in_pieces(network, readings, target, valid) for network in self.networks], -1)
 

@@ -1,6 +1,6 @@
 """`solid` for sets of readings: kriging in space and time, attention over the nearest readings, a law per target.
 
-    m, s = kriging of the k nearest readings                      (`theory/spacetime.py`)
+    m, s = kriging of the k nearest readings, s as these disagree   (`theory/spacetime.py`, `theory/disagreement.py`)
     f    = attention over those readings, relative to the target   (`set_encoder.py`)
     x    = m + s Q(z; f)                                           a law (`theory/laws.py`), learned at observed targets
 
@@ -29,6 +29,7 @@ from ..forecast import Objective
 from ..grid import Grid
 from ..questions.asking import Lesson, Questions
 from ..questions.usual import NUMBERS, LeftOut
+from ..theory.disagreement import LocalSpread, Target
 from ..theory.law import Observed
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
@@ -38,6 +39,7 @@ from .set_encoder import Blur, SetEncoder
 from .stretch import KINDS, LEVELS, kind_of, stretched
 
 NETWORKS = 2  # whose laws are pooled
+LOCAL = 0.2  # times as many questions as the fit of the covariance sees tell how spreads follow the readings
 LIKELIHOOD = 0.1  # its weight beside the CRPS
 AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs(x) <= 2]  # rows, columns: see above
 TRUSTED = 0.5  # from such a trust on a place is known by what is usual there
@@ -73,6 +75,7 @@ class SolidSet(nn.Module):
         super().__init__()
         self.grid, self.frames, self.nearest = grid, frames, nearest
         self.prior = SpaceTime(grid, lengths, channels=channels, globe=True, offsets=offsets).requires_grad_(False)
+        self.local = LocalSpread(channels)
         self.register_buffer("static", torch.zeros(0, *grid.shape) if static is None else static)
         self.static: Tensor
         told = NUMBERS + len(self.static)
@@ -144,6 +147,12 @@ class SolidSet(nn.Module):
             return known, lesson.values, lesson.errors.square()
 
         self.prior.fit(batch, self.frames, steps)
+        self.look = self.prior.lookup(self.frames)
+        found = []
+        for step in range(steps, steps + round(LOCAL * steps)):
+            known, values, errors = batch(step, self.look)
+            found.append(Target(krige(self.prior, known, self.look), known, values, errors))
+        self.local.fit(found)
         self.look = None
 
     def kriged(self, questions: Questions, as_read: bool = True) -> tuple[Known, Laws]:
@@ -151,7 +160,7 @@ class SolidSet(nn.Module):
         if self.look is None:
             self.look = self.prior.lookup(self.frames)
         known = self._nearest(self.look, questions)
-        return known, krige(self.prior, known, self.look, as_read)
+        return known, self.local(krige(self.prior, known, self.look, as_read), known)
 
     def laws(
         self,
@@ -178,7 +187,7 @@ class SolidSet(nn.Module):
     def evened(
         self, questions: Questions, as_read: bool, usual: LeftOut | None = None
     ) -> tuple[Tensor, Laws, Tensor]:  # and (B,) bool: which targets are taken for places of their own
-        """Features averaged over places around each target, unless its own place is known and counts.
+        """Features, and how spreads follow readings, averaged over places around each target, unless its own is known.
 
         A map shows the field: a place that was silent for the whole window is like any other there. What a sensor
         would read at that place (`as_read`) is another matter.
@@ -188,7 +197,9 @@ class SolidSet(nn.Module):
             alone = torch.zeros_like(alone)
         each, place, first = self._around(replace(questions, asked_new=~alone), alone)
         features, law, _ = self.laws(each, as_read=as_read, usual=None if usual is None else usual.where(first))
-        return features[place].mean(0), Laws(*(part[place[0]] for part in vars(law).values())), alone
+        wider = (law.scale / law.std)[place].mean(0)
+        here = Laws(*(part[place[0]] for part in vars(law).values()))
+        return features[place].mean(0), replace(here, scale=here.std * wider), alone
 
     def _around(
         self, questions: Questions, alone: Tensor
@@ -238,9 +249,9 @@ class SolidSet(nn.Module):
 
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator, usual=lesson.usual)
-        channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.std
-        observed = Observed(features, target, channel, lesson.errors / law.std, self._learning(lesson))
-        crps = law.std * self.slope(law.mean, channel) * self.law.crps(observed)
+        channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.scale
+        observed = Observed(features, target, channel, lesson.errors / law.scale, self._learning(lesson))
+        crps = law.scale * self.slope(law.mean, channel) * self.law.crps(observed)
         return (crps + LIKELIHOOD * self.law.loss(observed, generator)).mean()
 
     def _learning(self, lesson: Lesson) -> Tensor:  # (B, M)
@@ -260,9 +271,9 @@ class SolidSet(nn.Module):
     def crps(self, lesson: Lesson) -> Tensor:  # (B,)
         """The CRPS of every target in standard units, before any stretch."""
         features, law, _ = self.laws(lesson.questions, usual=lesson.usual)
-        target = (lesson.values - law.mean) / law.std
-        observed = Observed(features, target, lesson.questions.asked_channel, lesson.errors / law.std)
-        return law.std * self.law.crps(observed)
+        target = (lesson.values - law.mean) / law.scale
+        observed = Observed(features, target, lesson.questions.asked_channel, lesson.errors / law.scale)
+        return law.scale * self.law.crps(observed)
 
     def quantiles(
         self, questions: Questions, latents: Tensor, as_read: bool = True
@@ -283,7 +294,7 @@ class SolidSet(nn.Module):
             z = stretched(z.expand(len(z), len(questions)), factors)
             found = self.law.value(features, z[..., None].expand(*z.shape, self.prior.channels), departure)  # (K, B, C)
             mine = channel[None, :, None].expand(len(z), -1, 1)
-            return bounded(law.mean + law.std * found.gather(2, mine)[..., 0], self.ends[channel])
+            return bounded(law.mean + law.scale * found.gather(2, mine)[..., 0], self.ends[channel])
 
         return values
 
@@ -307,8 +318,8 @@ class SolidSet(nn.Module):
     def latent(self, lesson: Lesson) -> tuple[Tensor, Tensor]:  # (B,), (B,)
         """z of what was read, with its error, under its law, before any stretch; and under the prior alone."""
         features, law, _ = self.evened(lesson.questions, True, lesson.usual)
-        channel, error = lesson.questions.asked_channel, lesson.errors / law.std
-        z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.std
+        channel, error = lesson.questions.asked_channel, lesson.errors / law.scale
+        z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.scale
         shares, departure = self.answering(lesson), self.departure[channel, self.kind(lesson)]
         observed = Observed(features, z, channel, error, shares, departure)
         return self.law.latent(observed), self._prior_latent(lesson, law)

@@ -70,6 +70,8 @@ class Laws:
     std: Tensor  # (B,)
     weight: Tensor  # (B, k) of the readings
     covariance: Tensor  # (B, k) of the target with each
+    against: Tensor  # (B, k) standard deviations from each reading to what all the others say of it; zero: padding
+    scale: Tensor  # (B,) the spread as the readings at hand have it (`disagreement.py`); kriging's own is `std`
 
 
 class SpaceTime(nn.Module):
@@ -222,8 +224,15 @@ def krige(model: SpaceTime, known: Known, covariance: Covariance, as_read: bool 
     factor = root_of(k + torch.diag_embed(extra))
     weight = torch.cholesky_solve(c[..., None], factor)[..., 0]
     mean = (weight * known.values).sum(1)
-    left = variance + nugget - (weight * c).sum(1)
-    return Laws(mean, left.clamp_min(1e-6).sqrt(), weight, c)
+    std = (variance + nugget - (weight * c).sum(1)).clamp_min(1e-6).sqrt()
+    return Laws(mean, std, weight, c, _against(factor, known), std)
+
+
+@torch.no_grad()
+def _against(factor: Tensor, known: Known) -> Tensor:  # (B, k, k), the Cholesky factor of K -> (B, k)
+    inverse = torch.cholesky_inverse(factor)
+    off = (inverse @ known.values[..., None])[..., 0]
+    return off * inverse.diagonal(dim1=1, dim2=2).rsqrt() * known.valid
 
 
 def _offsets(variance: Tensor, known: Known) -> tuple[Tensor, Tensor, Tensor]:  # (C,) -> (B, k, k), (B, k), (B,)

@@ -145,7 +145,7 @@ def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> 
     for lesson in task.lessons(COMPARED, "transform"):
         channel = lesson.questions.asked_channel
         _, law, _ = model.laws(lesson.questions)
-        q, y = (task.scaling.physical_of(v, channel) for v in (law.mean + law.std * normal, lesson.values))
+        q, y = (task.scaling.physical_of(v, channel) for v in (law.mean + law.scale * normal, lesson.values))
         std = torch.tensor(task.scaling.physical_std)[channel]
         loss = 2 * ((q - y) * ((y <= q).float() - torch.from_numpy(LEVELS).float()[:, None])).abs().mean(0)
         total.index_add_(0, channel, loss / std)
