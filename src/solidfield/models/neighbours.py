@@ -4,8 +4,8 @@ Without errors these are the nearest under the covariance; a reading with a larg
 Where the target's own place was read, other hours of the others tell how they have moved since.
 
 Where it was not, a map is asked for, and cells beside one another must hear nearly the same, or there is an edge
-between them. More readings are heard there, and most of them lose their say little by little before they are left out:
-one that is not among the first quarter has an error of variance
+between them. Nearly all readings are on their way out there and lose their say little by little: one that is not among
+the first tenth of k has an error of variance
 
     0.1 (c_0 - c) / (c - c_k),      c_k < c < c_0,
 
@@ -29,8 +29,7 @@ from ..theory.covariance_table import Covariance, CovarianceTable, linked
 from ..theory.spacetime import Known
 
 NEAREST = 32  # readings of a law
-SPARE = 1.5  # times as many are heard around an unread place
-FADING, FADED = 0.75, 0.1  # share of those that is on the way out, and the variance of its error half way
+FADING, FADED = 0.9, 0.1  # share that is on the way out around an unread place, and the variance of its error half way
 AT_ONCE = 2**18  # readings of questions that are compared together: 2 MB of whole numbers, and a few times that
 
 
@@ -52,12 +51,11 @@ def nearest_readings(
     shape: tuple[int, int],
     count: int,
     wraps: tuple[bool, bool] = (False, False),
-    spare: float = SPARE,
 ) -> Known:
     """The readings with the largest correlation with the target: of its own variable, half as many of each other."""
     some = max(1, AT_ONCE // questions.known.shape[1])
     parts = [
-        _nearest(covariance, questions[start : start + some], shape, count, wraps, spare)
+        _nearest(covariance, questions[start : start + some], shape, count, wraps)
         for start in range(0, max(len(questions), 1), some)
     ]
     if len(parts) == 1:
@@ -79,7 +77,6 @@ def _nearest(
     shape: tuple[int, int],
     count: int,
     wraps: tuple[bool, bool],
-    spare: float,
 ) -> Known:
     target, asked, channels = questions.asked_cell // shape[1], questions.asked_channel, covariance.channels
     several = channels > 1
@@ -93,7 +90,7 @@ def _nearest(
         most = min(count if other == 0 else count // 2, score.shape[1])
         there = questions.known if order is None else questions.known & (order == other)
         usable = torch.where(there, score, -torch.inf)
-        row, found, fading = _best(usable, questions, most, int(spare * most))
+        row, found, fading = _best(usable, questions, most)
         rows.append(row)
         valid.append(found)
         errors.append(fading)
@@ -129,21 +126,19 @@ def _best(
     score: Tensor,  # (B, R), -inf: not to be taken
     questions: Questions,
     most: int,
-    wide: int,  # around an unread place
 ) -> tuple[Tensor, Tensor, Tensor]:  # (B, k): which, whether there is one, and a variance by which it is heard less
-    """Those of the highest score; around unread places more of them, of which most fade out."""
+    """Those of the highest score; around unread places most of them fade out."""
     there = score > -torch.inf
-    unread = ~(there & (questions.cell == questions.asked_cell[:, None])).any(1)
-    limit = torch.where(unread, wide, most)
-    best = score.topk(min(score.shape[1], max(most, wide) + 1), dim=1)
-    found = (best.values > -torch.inf) & (torch.arange(best.values.shape[1], device=score.device) < limit[:, None])
-    error = torch.zeros_like(best.values)
-    if best.values.shape[1] > wide:
-        full, none = best.values[:, [int((1 - FADING) * wide), wide]].split(1, 1)
-        fading = FADED * (full - best.values).clamp_min(0) / (best.values - none).clamp_min(1e-6)
-        error = torch.where(unread[:, None] & found & (none > -torch.inf), fading, error)
+    unread = ~(there & (questions.cell == questions.asked_cell[:, None])).any(1, keepdim=True)
+    best = score.topk(min(score.shape[1], most + 1), dim=1)
+    first, row = best.values[:, :most], best.indices[:, :most]
+    found, error = first > -torch.inf, torch.zeros_like(first)
+    if best.values.shape[1] > most:
+        full, none = best.values[:, [round((1 - FADING) * most), most]].split(1, 1)
+        fading = FADED * (full - first).clamp_min(0) / (first - none).clamp_min(1e-6)
+        error = torch.where(unread & found & (none > -torch.inf), fading, error)
     last = max([1, *found.sum(1).tolist()])
-    return best.indices[:, :last], found[:, :last], error[:, :last]
+    return row[:, :last], found[:, :last], error[:, :last]
 
 
 def _covariances(

@@ -34,7 +34,7 @@ from ..theory.law import Observed
 from ..theory.laws import LAWS
 from ..theory.spacetime import STEPS, Covariance, Known, Laws, SpaceTime, krige
 from ..theory.tails import bounded, ends_of, unbounded
-from .neighbours import NEAREST, SPARE, nearest_readings
+from .neighbours import NEAREST, nearest_readings
 from .set_encoder import Blur, SetEncoder
 from .stretch import KINDS, LEVELS, kind_of, stretched
 
@@ -98,8 +98,6 @@ class SolidSet(nn.Module):
         self.blurred: Tensor  # share of the questions about unread places that training blurs
         self.register_buffer("usual", torch.zeros(channels * grid.cells, NUMBERS))
         self.usual: Tensor  # what is usual at every place, by all training readings
-        self.register_buffer("spare", torch.tensor(SPARE))
-        self.spare: Tensor  # how many times `nearest` readings a law of an unread place hears, if these are all
         self.look: Covariance | None = None
 
     def in_units(
@@ -227,7 +225,7 @@ class SolidSet(nn.Module):
         return replace(questions.where(first), asked_cell=key % (height * width)), place, first
 
     def _nearest(self, look: Covariance, questions: Questions) -> Known:
-        return nearest_readings(look, questions, self.grid.shape, self.nearest, self.grid.periodic, float(self.spare))
+        return nearest_readings(look, questions, self.grid.shape, self.nearest, self.grid.periodic)
 
     def _fields(
         self, questions: Questions, known: Known, placed: Tensor, usual: LeftOut | None

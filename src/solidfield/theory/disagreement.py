@@ -6,16 +6,18 @@ it (Dubrule 1983), in standard deviations, and from these a spread of the target
 
     z_i = [K^-1 y]_i / [K^-1]_ii^(1/2),      rho = mean |z_i|,      s_local = s e^a (nu + rho)^g.
 
-a, nu and g of each variable maximise the likelihood of observed targets under Student laws of these spreads, whose
-tails let no single target decide. In a Gaussian field rho tells nothing and g is nearly 0. The mean is of |z|, not of
-z^2, and readings that are heard with an error count less: one bad reading must not widen a whole map. In a Student-t
-process (Shah, Wilson and Ghahramani 2014) the variance is scaled by y' K^-1 y; here data say how much is in it.
+nu and g of each variable maximise the likelihood of observed targets under Student laws of these spreads, whose tails
+let no single target decide; a is such that 80 % of the targets lie within normal intervals of 80 %. In a Gaussian field
+rho tells nothing and g is nearly 0. The mean is of |z|, not of z^2, and readings that are heard with an error count
+less: one bad reading must not widen a whole map. In a Student-t process (Shah, Wilson and Ghahramani 2014) the variance
+is scaled by y' K^-1 y; here data say how much is in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +29,7 @@ FAINT = 1e-3  # ... which so little of a reading is heard with, so that no readi
 HALF = 0.1  # variance of an error with which a reading counts half: a standard field has variance one
 STEPS, RATE = 300, 0.05  # of the fit
 MOST = 2.0  # g
+HELD = 0.8  # of the targets, by normal intervals of as much
 FEWEST = 500  # targets of a variable, below which its spread is kriging's
 
 
@@ -86,10 +89,13 @@ def _factor(told: Tensor, rho: Tensor) -> Tensor:  # (3,) or (B, 3), (B,) -> (B,
 def _fitted(off: Tensor, std: Tensor, errors: Tensor, rho: Tensor) -> Tensor:  # (n,) each -> (3,)
     told = torch.tensor([0.0, 0.0, 0.1], requires_grad=True)
     freedom = torch.tensor(1.5, requires_grad=True)
+
+    def spread() -> Tensor:
+        return ((std * _factor(told, rho)).square() + errors).sqrt()
+
     optimiser = torch.optim.Adam([told, freedom], RATE)
     for step in range(STEPS):
-        spread = ((std * _factor(told, rho)).square() + errors).sqrt()
-        loss = -torch.distributions.StudentT(2 + freedom.exp(), 0.0, spread).log_prob(off).mean()
+        loss = -torch.distributions.StudentT(2 + freedom.exp(), 0.0, spread()).log_prob(off).mean()
         optimiser.zero_grad()
         loss.backward()
         for group in optimiser.param_groups:
@@ -98,4 +104,6 @@ def _fitted(off: Tensor, std: Tensor, errors: Tensor, rho: Tensor) -> Tensor:  #
         with torch.no_grad():
             told[1].clamp_(-5.0, 3.0)
             told[2].clamp_(0.0, MOST)
+    with torch.no_grad():
+        told[0] += ((off.abs() / spread()).quantile(HELD) / NormalDist().inv_cdf((1 + HELD) / 2)).log()
     return told.detach()
