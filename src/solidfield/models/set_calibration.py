@@ -18,8 +18,7 @@ from torch import Tensor
 
 from ..questions.asking import Lesson
 from ..scores.conformal import FEWEST
-from ..theory.law import Observed
-from .solid_set import SolidSet
+from .solid_set import SolidSet, in_units_of
 from .stretch import AHEAD_KINDS, KINDS, NARROWEST, SLIMMEST, UNREAD_KINDS, WIDEST, body, stretches, wider
 
 BLOCKS = 10  # of the held-out time: what they differ by is no evidence
@@ -37,11 +36,11 @@ def depart(model: SolidSet, aside: Iterable[Lesson]) -> None:
     found = []
     for lesson in aside:
         features, law, _ = model.evened(lesson.questions, True, lesson.usual)
-        channel, target, error = lesson.questions.asked_channel, lesson.values - law.mean, lesson.errors / law.scale
-        scale = law.scale * model.slope(law.mean, channel)
-        observed = Observed(features, target / law.scale, channel, error, model.answering(lesson))
-        each = [scale * model.law.crps(replace(observed, departure=torch.full_like(target, far))) for far in DEPARTURES]
-        found.append((torch.stack(each, 1), model.kind(lesson), channel))
+        observed = in_units_of(law, features, lesson, model.answering(lesson))
+        scale = law.scale * model.slope(law.mean, observed.channel)
+        ways = [replace(observed, departure=torch.full_like(scale, far)) for far in DEPARTURES]
+        each = torch.stack([scale * model.law.crps(way) for way in ways], 1)
+        found.append((each, model.kind(lesson), observed.channel))
     if not found:
         return
     crps, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))

@@ -1,11 +1,12 @@
 """The encoder of sets: attention over the readings nearest to a target in space and time.
 
-Every known reading is a token that says where and when it stands relative to the target, what it reads, and what
-kriging makes of it; the target is a token of its own with the kriging law and the calendar. Two layers of attention
-later the target's token is the feature vector of its law. Nothing says which cell it is: what is learned of one place
-holds at every other, also where no sensor ever stood. Yet the pattern of its neighbours would give a training place
-away, and the network would learn it by heart. So training blurs what it sees of a place that is asked about as if it
-were unread (`Blur`): its surroundings are zoomed, turned and mirrored at random, kriging weights told with an error.
+Every known reading is a token that says where and when it stands relative to the target, what it reads, what kriging
+makes of it, and how far it lies from what the others say; the target is a token of its own with the kriging law and the
+calendar. Two layers of attention later the target's token is the feature vector of its law. Nothing says which cell it
+is: what is learned of one place holds at every other, also where no sensor ever stood. Yet the pattern of its
+neighbours would give a training place away, and the network would learn it by heart. So training blurs what it sees of
+a place that is asked about as if it were unread (`Blur`): its surroundings are zoomed, turned and mirrored at random,
+kriging weights told with an error.
 
 Several networks of different first weights read the same readings, and the target's features are those of all of them:
 what each of them has learned by heart is its own, and the pool of their laws (`theory/mixture_law.py`) is the better

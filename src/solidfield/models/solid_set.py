@@ -247,9 +247,8 @@ class SolidSet(nn.Module):
 
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator, usual=lesson.usual)
-        channel, target = lesson.questions.asked_channel, (lesson.values - law.mean) / law.scale
-        observed = Observed(features, target, channel, lesson.errors / law.scale, self._learning(lesson))
-        crps = law.scale * self.slope(law.mean, channel) * self.law.crps(observed)
+        observed = in_units_of(law, features, lesson, self._learning(lesson))
+        crps = law.scale * self.slope(law.mean, observed.channel) * self.law.crps(observed)
         return (crps + LIKELIHOOD * self.law.loss(observed, generator)).mean()
 
     def _learning(self, lesson: Lesson) -> Tensor:  # (B, M)
@@ -269,9 +268,7 @@ class SolidSet(nn.Module):
     def crps(self, lesson: Lesson) -> Tensor:  # (B,)
         """The CRPS of every target in standard units, before any stretch."""
         features, law, _ = self.laws(lesson.questions, usual=lesson.usual)
-        target = (lesson.values - law.mean) / law.scale
-        observed = Observed(features, target, lesson.questions.asked_channel, lesson.errors / law.scale)
-        return law.scale * self.law.crps(observed)
+        return law.scale * self.law.crps(in_units_of(law, features, lesson))
 
     def quantiles(
         self, questions: Questions, latents: Tensor, as_read: bool = True
@@ -316,18 +313,22 @@ class SolidSet(nn.Module):
     def latent(self, lesson: Lesson) -> tuple[Tensor, Tensor]:  # (B,), (B,)
         """z of what was read, with its error, under its law, before any stretch; and under the prior alone."""
         features, law, _ = self.evened(lesson.questions, True, lesson.usual)
-        channel, error = lesson.questions.asked_channel, lesson.errors / law.scale
-        z = (unbounded(lesson.values, self.ends[channel]) - law.mean) / law.scale
-        shares, departure = self.answering(lesson), self.departure[channel, self.kind(lesson)]
-        observed = Observed(features, z, channel, error, shares, departure)
-        return self.law.latent(observed), self._prior_latent(lesson, law)
+        channel = lesson.questions.asked_channel
+        free = replace(lesson, values=unbounded(lesson.values, self.ends[channel]))
+        departure = self.departure[channel, self.kind(lesson)]
+        observed = in_units_of(law, features, free, self.answering(lesson), departure)
+        return self.law.latent(observed), (free.values - law.mean) / torch.hypot(law.std, lesson.errors)
 
     def kind(self, lesson: Lesson) -> Tensor:  # (B,) positions in KINDS
         return kind_of(lesson.questions, self.placed(lesson.questions, lesson.usual))
 
-    def _prior_latent(self, lesson: Lesson, law: Laws) -> Tensor:  # (B,)
-        values = unbounded(lesson.values, self.ends[lesson.questions.asked_channel])
-        return (values - law.mean) / torch.hypot(law.std, lesson.errors)
+
+def in_units_of(
+    law: Laws, features: Tensor, lesson: Lesson, shares: Tensor | None = None, departure: Tensor | None = None
+) -> Observed:
+    """What was read, and its errors, in units of the targets' laws."""
+    target, error = (lesson.values - law.mean) / law.scale, lesson.errors / law.scale
+    return Observed(features, target, lesson.questions.asked_channel, error, shares, departure)
 
 
 def _read(questions: Questions) -> Tensor:  # (B,) bool
