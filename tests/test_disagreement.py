@@ -1,5 +1,6 @@
 """Spreads that follow how far readings disagree: closed forms, a field of one spread, one whose days differ."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,9 @@ import pytest
 import torch
 
 from solidfield.grid import Grid
+from solidfield.models.solid_set import SolidSet
+from solidfield.questions.asking import ask_together
+from solidfield.questions.record import Record
 from solidfield.theory.disagreement import TYPICAL, LocalSpread, Target, disagreement
 from solidfield.theory.spacetime import Known, SpaceTime, krige
 
@@ -119,3 +123,22 @@ def test_one_bad_reading_does_not_widen_a_map():
     squares = [krige(model, some, model).against.square().mean(1).sqrt() for some in (known, spoiled)]
     assert (after / before).median() < 0.75 * (squares[1] / squares[0]).median()
     assert (after / before).median() < 2.5
+
+
+def test_laws_of_the_model_are_in_units_of_their_own_spread_and_kriging_keeps_its_own():
+    """With a, nu, g = log 2, any, 0 every law is twice as wide around the same mean."""
+    torch.manual_seed(0)
+    model = SolidSet(GRID, 1, (1.0, 1.0), 4).eval()
+    field = np.random.default_rng(0).normal(size=(3, 1, *GRID.shape))
+    field[:, :, ::2] = np.nan
+    record = Record.of_frames(field, GRID, ("x",), np.zeros(3))
+    questions = ask_together(record, 1, np.arange(9), -1, 1)
+    latents = torch.tensor([[-1.0], [1.0]])
+    law = model.kriged(questions)[1]
+    before, kriging = model.quantiles(questions, latents), model.prior_quantiles(questions, latents)
+    model.local.told.copy_(torch.tensor([[math.log(2), 0.0, 0.0]]))
+    wider = model.kriged(questions)[1]
+    torch.testing.assert_close(wider.scale, 2 * law.std)
+    assert torch.equal(model.prior_quantiles(questions, latents), kriging)
+    width = [float((q[1] - q[0]).mean()) for q in (before, model.quantiles(questions, latents))]
+    assert width[1] == pytest.approx(2 * width[0], rel=0.1)  # features hear a little of it
