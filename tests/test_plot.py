@@ -79,6 +79,22 @@ def test_a_point_forecast_has_neither_spread_nor_members(scene) -> None:
     assert set(titles(shown(x[:1], y, mask))) == {"readings given", "predicted mean", "truth", "error of the mean"}
 
 
+@pytest.mark.parametrize("members", [K, 1])
+@pytest.mark.parametrize("shape", [(H, W), (24, 8), (8, 24)])
+def test_panels_below_one_another_are_of_one_width(members: int, shape: tuple[int, int]) -> None:
+    x, y = drawn(members, *shape), drawn(*shape)
+    figure = shown(x, y, np.ones(shape, bool), Grid(shape), label="vorticity")
+    figure.draw_without_rendering()
+    edges = {ax.get_title(): ax.get_position() for ax in figure.axes if ax.get_title()}
+    below = {"predicted mean": "error of the mean"}
+    if members > 1:
+        below |= {"readings given": "predicted spread", "truth": "a member"}
+    for upper, lower in below.items():
+        assert edges[lower].x0 == pytest.approx(edges[upper].x0, abs=1e-3)
+        assert edges[lower].x1 == pytest.approx(edges[upper].x1, abs=1e-3)
+        assert edges[lower].y1 < edges[upper].y0
+
+
 def test_cells_outside_the_domain_are_left_blank(scene) -> None:
     x, y, mask = scene
     domain = np.ones((H, W), dtype=bool)

@@ -20,6 +20,7 @@ from .ground import coordinates, scale_bar, stretch_of
 from .style import DPI, EMPTY, GREY, PALETTE
 
 TAUGHT, UNTAUGHT = "#DCE9F2", "#8A8A8A"
+BAR = 0.05  # width of a colour bar beside a map's
 
 
 def scene(
@@ -56,22 +57,23 @@ def scene(
     ratio = aspect(grid)
     height = 2 * (2.7 * min(ratio, 2.5) + 0.45) + 0.3
     figure = Figure(figsize=(10, float(np.clip(height, 3, 14))), dpi=DPI, layout="constrained")
-    parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
-    axes = np.stack([part.subplots(1, 3) for part in parts])  # rows of their own: their scales differ
-    draw_panels(axes[:1], fields, limits, colours, grid, label)
+    places = figure.subplots(2, 5, width_ratios=(1, 1, BAR, 1, BAR))
+    axes, bars = places[:, [0, 1, 3]], places[:, [2, 4]]
+    draw_panels(axes[:1], fields, limits, colours, grid, label, bars[0, 1])
     most = np.nanpercentile(np.concatenate([values.ravel() for values in sizes.values()]), 99.5)
-    draw_panels(axes[1:, : len(sizes)], sizes, (0.0, float(most) or 1.0), cmocean.cm.amp, grid, label)
+    draw_panels(axes[1:, 2 - len(sizes) : 2], sizes, (0.0, float(most) or 1.0), cmocean.cm.amp, grid, label, bars[1, 0])
     if third and above is None:
-        draw_panels(axes[1:, 2:], third, limits, colours, grid, label)
+        draw_panels(axes[1:, 2:], third, limits, colours, grid, label, bars[1, 1])
     elif third:
-        draw_panels(axes[1:, 2:], third, (0.0, 1.0), cmocean.cm.dense, grid, "probability")
-    for ax in axes[1, len(sizes) + len(third) :]:
-        ax.set_axis_off()
+        draw_panels(axes[1:, 2:], third, (0.0, 1.0), cmocean.cm.dense, grid, "probability", bars[1, 1])
+    for ax in places.flat:
+        if not ax.has_data():
+            ax.set_axis_off()
     scale_bar(axes[0, 0], grid)
-    for ax in (axes[0, 1], *axes[1, : len(sizes) + len(third)]):
+    for ax in (axes[0, 1], *axes[1, 2 - len(sizes) : 2 + len(third)]):
         _sensors(ax, np.isfinite(seen), grid)
     if title:
-        parts[0].suptitle(f"{title} (dots: sensors that were read)", fontsize=11)
+        figure.suptitle(f"{title} (dots: sensors that were read)", fontsize=11)
     return figure
 
 
@@ -125,6 +127,7 @@ def draw_panels(
     colours: Colormap,
     grid: Grid,
     label: str,
+    bar_at: Axes | None = None,  # None: beside the maps
 ) -> None:
     """Maps on one colour scale, row after row, with one colour bar; axes that are left over are hidden."""
     bad = colours.with_extremes(bad=EMPTY)
@@ -145,7 +148,8 @@ def draw_panels(
     beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
     known = np.concatenate([values[np.isfinite(values)] for values in panels.values()])
     extend = beyond[bool((known < limits[0]).any()), bool((known > limits[1]).any())]
-    bar = axes.flat[0].figure.colorbar(image, ax=list(axes.flat), extend=extend, aspect=15 * axes.shape[0], pad=0.02)
+    beside = {"ax": list(axes.flat), "aspect": 15 * axes.shape[0], "pad": 0.02} if bar_at is None else {"cax": bar_at}
+    bar = axes.flat[0].figure.colorbar(image, extend=extend, **beside)
     bar.ax.tick_params(labelsize=8)
     bar.set_label(label, fontsize=8)
 
