@@ -49,6 +49,18 @@ def test_members_of_a_scene_are_draws_of_the_posterior():
     assert abs(whole.std() / np.sqrt(left.mean()) - 1) < 0.1
 
 
+def test_members_know_nothing_of_one_another():
+    """Else scores that take them for draws would flatter: mirrored pairs have a fair CRPS of a third too little."""
+    model = gaussian_model(16)
+    record, _ = simulated(covariance(), 4, 0.2)
+    scene = Scene.course(2, [1], np.arange(GRID.cells), before=2, until=2)
+    few = np.stack([answer(model, record, scene, 2, seed=1, number=number) for number in range(150)])  # (150, 2, N)
+    apart = few - few.mean((0, 1))
+    assert abs((apart[:, 0] * apart[:, 1]).mean() / apart.var()) < 0.15  # of mirrored pairs: -1
+    difference = np.abs(few[:, 0] - few[:, 1]).mean((0, 1))
+    assert difference == pytest.approx(2 / np.pi**0.5 * apart.std((0, 1)).mean(), rel=0.08)
+
+
 def test_what_was_read_is_as_it_was_read():
     model = gaussian_model(16)
     record, _ = simulated(covariance(), 5, 0.3)

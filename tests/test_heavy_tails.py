@@ -59,7 +59,7 @@ def test_no_member_is_wild_and_the_mean_is_no_worse_than_krigings(kind, transfor
         assert np.isfinite(spread).all()
         assert train.min() <= mean.min()
         assert mean.max() <= train.max()
-        rival = moments(torch.from_numpy(kriged(run, known, scene, LATENTS)))[0].numpy()
+        rival = moments(torch.from_numpy(kriged(run, known, scene, LATENTS[:, None])))[0].numpy()
         errors += [np.stack([mean, rival]) - exam.record.values[judged]]
     ours, theirs = np.sqrt((np.concatenate(errors, 1) ** 2).mean(1))
     assert ours <= 1.1 * theirs

@@ -6,11 +6,23 @@ import numpy as np
 import pytest
 import scoringrules
 import torch
+from scipy.stats import norm
 
 from shared import standard_normal
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
-from solidfield.scores.metrics import block_means, crps, crps_map, energy_score, mae, mse, ripple, roughness, spectrum
+from solidfield.scores.metrics import (
+    block_means,
+    crps,
+    crps_map,
+    energy_score,
+    law_crps,
+    mae,
+    mse,
+    ripple,
+    roughness,
+    spectrum,
+)
 
 drawn = partial(standard_normal, key="metrics")
 
@@ -35,6 +47,17 @@ def test_crps_equals_scoringrules_fair_estimator(dtype: type) -> None:
     theirs = scoringrules.crps_ensemble(y.astype(float), x.astype(float), m_axis=0, estimator="fair")
     assert np.abs(crps_map(x, y) - theirs).max() < 1e-6
     assert abs(crps(x, y) - theirs.mean()) < 1e-6
+
+
+def test_the_crps_of_a_law_given_by_its_quantiles_is_that_of_the_law() -> None:
+    """Of a normal law, averaged over its own truths: 1 / sqrt(pi). Taken for draws they seem better by 1 / K."""
+    truth = norm.ppf((np.arange(4000) + 0.5) / 4000)
+    for K in (25, 99):
+        law = np.tile(norm.ppf((np.arange(K) + 0.5) / K)[:, None], truth.size)
+        assert law_crps(law, truth).mean() == pytest.approx(np.pi**-0.5, rel=0.6 / K**1.5)
+        assert crps_map(law, truth).mean() == pytest.approx((1 - 1 / K) * np.pi**-0.5, rel=0.6 / K**1.5)
+        theirs = scoringrules.crps_ensemble(truth, law, m_axis=0, estimator="nrg")
+        assert np.abs(law_crps(law, truth) - theirs).max() < 1e-9
 
 
 def test_crps_is_stable_far_from_zero() -> None:

@@ -15,8 +15,10 @@ from solidfield.prediction.laws import LATENTS, moments
 from solidfield.questions.record import Record
 from solidfield.report import questions, write_report
 from solidfield.report.questions import Exam
+from solidfield.report.rivals import rivals, scene_of
 from solidfield.report.rules import Desk, climatology
 from solidfield.report.trees import Trees
+from solidfield.scores.metrics import crps_map
 from test_sets import _hurried, readings
 
 GRID = Grid((1, 4))
@@ -76,6 +78,9 @@ def test_a_forest_draws_training_values_with_an_honest_spread_and_boosting_is_ne
     trees = Trees.fit(told, values, np.arange(1500) // 5, seed=0)
     asked, truth = drawn(300)
     members = trees.members(asked, 40, rng)
+    for name, few in trees.members(np.repeat(asked, 20, 0), 2, rng).items():
+        scores = crps_map(few, np.repeat(truth, 20))
+        assert scores.mean() == pytest.approx(crps_map(members[name], truth).mean(), rel=0.04)  # draws, however few
     assert np.isin(members["forest"], values).all()
     for name in ("forest", "boosting"):
         assert 0.83 < np.mean([sf.coverage(members[name], truth)]) < 0.96
@@ -138,6 +143,27 @@ def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path, mon
     assert f"now {share:.0f} %, ahead" in page
 
 
+def test_members_of_rivals_are_draws_whose_fair_crps_hangs_on_their_number_by_chance_alone(run):
+    """Evenly spaced quantiles instead of draws would have a fair CRPS of a fifth too little with four members."""
+    found: dict[tuple[str, int], list[np.ndarray]] = {}
+    exam = Exam.of(run, seed=0, past_only=False)
+    usual = climatology(exam.record, exam.hours)
+    for seed, members in [*((seed, 4) for seed in range(25)), (0, 400)]:
+        for number, frame in enumerate(exam.frames(0, 6)[0].tolist()):
+            known, judged, begin, _ = exam.scene(number, frame, 0)
+            if len(judged) == 0:
+                continue
+            scene = scene_of(known, frame - begin, 0, exam.record.cells[judged])
+            errors = np.zeros(len(judged), np.float32)
+            for name, drawn in rivals(replace(exam, seed=seed), known, scene, members, usual, frame, errors)[0].items():
+                if name in ("kriging", "climatology"):
+                    scores = crps_map(drawn.astype(float), exam.record.values[judged].astype(float))
+                    found.setdefault((name, members), []).append(scores)
+    for name in ("kriging", "climatology"):
+        few, many = (np.concatenate(found[name, members]).mean() for members in (4, 400))
+        assert few == pytest.approx(many, rel=0.08)
+
+
 @pytest.fixture(scope="module")
 def few(tmp_path_factory) -> sf.Run:
     """Three sensors, each read half of the time: nobody is set aside, and in some frames nobody is kept away."""
@@ -172,7 +198,7 @@ def test_a_map_that_steps_three_times_as_far_is_three_times_as_rough(run, monkey
 
     def steeper(model, known, scene, members, seed, scaling):
         """A map of means three times kriging's."""
-        mean = moments(torch.from_numpy(questions.kriged(run, known, scene, LATENTS)))[0].numpy()
+        mean = moments(torch.from_numpy(questions.kriged(run, known, scene, LATENTS[:, None])))[0].numpy()
         return np.empty((0, len(mean))), 3 * mean[None]
 
     monkeypatch.setattr(questions, "answer_shown", steeper)

@@ -2,9 +2,9 @@
 
 A scene is a set of (frame, cell) that belong together: a map, a map at several leads, the gaps of a week. Each value
 has the law of its own question; what hangs together in space and time does so in every member, since the latents of a
-scene are drawn together (`theory/trajectories.py`). Members come in mirrored pairs, z and -z: each is a draw of the
-joint law, and their mean is free of most of the noise of drawing. What a map shows of a single value, its mean, spread
-and quantiles, needs no draws: it comes from the law itself (`laws.py`), whatever the seed and the number of members.
+scene are drawn together (`theory/trajectories.py`), and members know nothing of one another. What a map shows of a
+single value, its mean, spread and quantiles, needs no draws: it comes from the law itself (`laws.py`), whatever the
+seed and the number of members.
 
 What was read without error is as it was read. A reading y with an error e meets the law of its place given the others,
 of mean m and variance s^2, as Gaussian laws meet (exact where they are): every member x becomes
@@ -101,7 +101,7 @@ def answer(
     z = scene_latents(model, record, scene, members, seed, number)
     drawn = np.empty((members, len(scene.frame)), np.float32)
     for asked in _laws(model, record, scene, as_read, chunks(record, scene)):
-        drawn[:, asked.rows] = _values(model, asked, mirrored(z[:, asked.rows], members))
+        drawn[:, asked.rows] = _values(model, asked, z[:, asked.rows])
     return drawn
 
 
@@ -116,14 +116,14 @@ def answer_shown(
     number: int = 0,
     as_read: bool = False,
     part: tuple[int, int] | None = None,  # which of its chunks; None: all
-    latents: Tensor | None = None,  # (half of K, N) where they were drawn before
+    latents: Tensor | None = None,  # (K, N) where they were drawn before
 ) -> tuple[np.ndarray, np.ndarray]:  # (K, N) standardised, (2 + Q, N) in physical units; of a part, those of its chunks
     """Draw members of a scene, or of a part of it; with mean, standard deviation and quantiles of their laws."""
     nodes, some = latents_of(quantiles), chunks(record, scene)[slice(*part or (None,))]
     z = scene_latents(model, record, scene, members, seed, number) if latents is None else latents
     drawn, laws = [], []
     for asked in _laws(model, record, scene, as_read, some):
-        drawn.append(_values(model, asked, mirrored(z[:, asked.rows], members)))
+        drawn.append(_values(model, asked, z[:, asked.rows]))
         told = _updated(model, asked, asked.at(nodes[:, None].expand(-1, len(asked.rows))))
         laws.append(shown(scaling.physical_of(told, asked.questions.asked_channel)))
     order = slice(None) if part else in_order(some)
@@ -184,11 +184,6 @@ def _values(model: SolidSet, asked: _Asked, z: Tensor) -> Tensor:  # (K, B)
     return torch.cat([z.new_zeros(0, len(asked.rows)), *(parts if len(z) else ())])
 
 
-def mirrored(z: Tensor, members: int) -> Tensor:  # (half of K, N) -> (K, N)
-    """Members in pairs, z and -z."""
-    return torch.stack([z, -z], 1).flatten(0, 1)[:members]
-
-
 def scene_latents(
     model: SolidSet,
     record: Record,
@@ -196,13 +191,13 @@ def scene_latents(
     members: int,
     seed: int,
     number: int,
-    out: Tensor | None = None,  # (N, half of K) to draw into
+    out: Tensor | None = None,  # (N, K) to draw into
     drawn_more: Callable[[int], None] | None = None,  # see `joint_latents`
-) -> Tensor:  # (half of K, N): one row for two members, see `mirrored`
+) -> Tensor:  # (K, N)
     """What makes the values of a scene hang together."""
     if not members:
         return torch.empty(0, len(scene.frame))
-    noise = MemberNoise(seed, [number], range((members + 1) // 2))
+    noise = MemberNoise(seed, [number], range(members))
     width, cells = record.grid.shape[1], record.grid.cells
     begin = int(np.clip((scene.frame + scene.first).min(), 0, len(record)))
     end = int(np.clip((scene.frame + scene.last).max() + 1, begin, len(record)))

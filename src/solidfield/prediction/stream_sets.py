@@ -153,7 +153,7 @@ def told_of(piece: Piece, whole: Whole, leads: int) -> Part:
 
 def draw_latents(drawing: Drawing, max_memory: float, whole: Whole) -> None:
     """What the members of a map have in common with one another from cell to cell, into a file of its own."""
-    path, count = drawing.latents(whole.query), (drawing.members + 1) // 2
+    path, count = drawing.latents(whole.query), drawing.members
     begun = path.with_name(f"{TEMPORARY}{path.name}")
     with writing(path):
         z = np.lib.format.open_memmap(begun, "w+", np.float32, (len(whole.scene.frame), count))
@@ -184,7 +184,7 @@ def draw_part(drawing: Drawing, part: Part) -> None:
     latents = torch.empty(0, len(part.place))
     if last:
         kept = np.load(drawing.latents(piece.query), mmap_mode="r")
-        latents = torch.from_numpy(kept[part.place, first // 2 : (last + 1) // 2]).T
+        latents = torch.from_numpy(kept[part.place, first:last]).T
     told: dict[str, Any] = {"as_read": drawing.as_read, "latents": latents}
     asked = (part.record, part.scene, last - first, drawing.seed, run.scaling, drawing.quantiles)
     members, laws = answer_shown(drawing.model, *asked, **told)

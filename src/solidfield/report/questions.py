@@ -73,7 +73,7 @@ def _at_lead(
     chosen, in_all = exam.frames(lead, scenes)
     run, probes = exam.run, _probes(exam, lead)
     names = (run.model.label(), "kriging", *(LAST if lead else NOW))
-    usual = climatology(exam.record, exam.hours, members)
+    usual = climatology(exam.record, exam.hours)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
     rows, where, far, series, told, numbers = [], [], [], [], [], []
     for number, frame in enumerate(chosen):
@@ -138,7 +138,7 @@ def texture(exam: Exam, scenes: int = 8) -> dict[str, dict[str, float]]:
         known = exam.standard.window(begin, frame + 1 + (0 if exam.past_only else plan["after"]))
         scene = scene_of(known, frame - begin, 0, cells)
         own = answer_shown(run.model, known, scene, 0, exam.seed, run.scaling)[1][0]
-        rival = moments(torch.from_numpy(kriged(run, known, scene, LATENTS)))[0].numpy()
+        rival = moments(torch.from_numpy(kriged(run, known, scene, LATENTS[:, None])))[0].numpy()
         counts = _without_sensors(known, frame - begin, shape)
         for row, mean in enumerate((own, rival)):
             field = np.zeros(shape)

@@ -1,8 +1,10 @@
-"""The rivals of a run of questions, scene by scene: kriging, rules and trees, with the readings that the run has."""
+"""The rivals of a run of questions, scene by scene: kriging, rules and trees, with the readings that the run has.
+
+Every member of a rival is a draw of its law, as every member of the run is: one judge scores all, and takes members for
+draws.
+"""
 
 from __future__ import annotations
-
-from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -71,17 +73,19 @@ def rivals(
     known: Record,
     scene: Scene,
     members: int,
-    usual: np.ndarray,
+    usual: np.ndarray,  # (C, 24, Q) `climatology`
     frame: int,
     errors: np.ndarray,  # (n,) of the readings that judge
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:  # each (K, n) or (1, n), physical units; and (n, F) for trees
     run, channel = exam.run, scene.cell // exam.run.grid.cells
-    levels = torch.tensor([NormalDist().inv_cdf((k + 0.5) / members) for k in range(members)])  # evenly spaced
-    found = {"kriging": kriged(run, known, scene, levels, torch.from_numpy(errors))}
-    found["climatology"] = usual[channel, exam.hours[frame]].T
+    draws, shape = numpy_generator(exam.seed, "rivals", frame), (members, len(channel))
+    latents = torch.from_numpy(draws.standard_normal(shape, np.float32))
+    found = {"kriging": kriged(run, known, scene, latents, torch.from_numpy(errors))}
+    usually = usual[channel, exam.hours[frame]]
+    found["climatology"] = np.take_along_axis(usually.T, draws.integers(usually.shape[1], size=shape), 0)
     told = _told(exam, known, scene, frame)
     for name, answers in zip(RULES, told.T, strict=False):
-        found[name] = np.where(np.isfinite(answers), answers, found["climatology"].mean(0))[None]
+        found[name] = np.where(np.isfinite(answers), answers, usually.mean(1))[None]
     return found, told
 
 
@@ -105,11 +109,11 @@ def tree_members(
 
 def kriged(
     run: RunRecord, known: Record, scene: Scene, latents: Tensor, errors: Tensor | None = None
-) -> np.ndarray:  # (K,) latents -> (K, n), physical units
+) -> np.ndarray:  # (K, n) or (K, 1) latents -> (K, n), physical units
     """The prior alone; with errors, of readings that have them."""
     found = []
     for start in range(0, len(scene.cell), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        questions = scene.questions(known, part)
-        found.append(run.model.prior_quantiles(questions, latents[:, None], None if errors is None else errors[part]))
+        questions, z = scene.questions(known, part), latents if latents.shape[1] == 1 else latents[:, part]
+        found.append(run.model.prior_quantiles(questions, z, None if errors is None else errors[part]))
     return physical(run, torch.cat(found, 1).numpy(), scene.cell)

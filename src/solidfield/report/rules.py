@@ -120,13 +120,13 @@ class Desk:
 def climatology(
     record: Record,  # physical units
     hours: np.ndarray,  # (T,) of the day, of every frame
-    members: int,
-) -> np.ndarray:  # (C, 24, K)
+    quantiles: int = 400,
+) -> np.ndarray:  # (C, 24, Q)
     """Quantiles of the training readings by variable and hour; of all hours where one has none."""
-    levels = (np.arange(members) + 0.5) / members
+    levels = (np.arange(quantiles) + 0.5) / quantiles
     train = record.of_split("train")
     values, hour, channel = record.values[train], hours[record.frames[train]], record.cells[train] // record.grid.cells
-    found = np.empty((len(record.variables), 24, members))
+    found = np.empty((len(record.variables), 24, quantiles))
     for c in range(len(record.variables)):
         for h in range(24):
             mine = values[(channel == c) & (hour == h)]

@@ -24,7 +24,7 @@ from ..keys import numpy_generator
 from ..noise import Noise
 from ..pairs.scaling import Scaling
 from .targets import Targets
-from .trees import NEAR, Trees, even_levels
+from .trees import NEAR, Trees
 
 EXAMPLES = 8000  # readings that trees are fitted to, at most
 
@@ -103,6 +103,6 @@ def at_targets(
             parts = np.split(targets.cell[order], first[1:])
             known = (scaling.standardise(source_of(int(scene))) for scene in scenes)
             told = [model.told(source, 0, c, cells) for source, cells in zip(known, parts, strict=True)]
-            levels = even_levels(members, len(order), draws)
+            levels = draws.random((members, len(order)))
             found[:, order] = trees.at(model.name, np.concatenate(told), levels)
     return scaling.physical_of(torch.from_numpy(found), torch.from_numpy(targets.channel)).numpy()

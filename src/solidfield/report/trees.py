@@ -2,9 +2,9 @@
 
     features  the rules' answers (nearest, persistence, moved, neighbours, linear), the four nearest sensors and how far
               they are, when the place was last read, where it is, the hour of the day
-    forest    100 trees; member k is a training value from the leaf of tree k: a draw of the quantile forest's law
+    forest    100 trees; a member is a training value from the leaf of one of them: a draw of the quantile forest's law
               (Meinshausen 2006)
-    boosting  its prediction and the quantiles of its errors on frames that it was not fitted to
+    boosting  its prediction and a draw of its errors on frames that it was not fitted to
 
 Both learn from a bounded sample of training frames, asked in the way the report asks, and choose the size of a leaf on
 frames kept aside for it.
@@ -72,11 +72,6 @@ def leaf_members(
     return found
 
 
-def even_levels(count: int, many: int, draws: np.random.Generator) -> np.ndarray:  # (K, m)
-    """One level in each of K equal parts of [0, 1), so that no tree is asked twice before all are asked once."""
-    return (np.arange(count)[:, None] + draws.random((count, many))) / count
-
-
 @dataclass(frozen=True)
 class Trees:
     forest: Any  # RandomForestRegressor
@@ -115,7 +110,7 @@ class Trees:
         return cls(chosen[0], values, chosen[0].apply(told), chosen[1], errors, known)
 
     def members(self, told: np.ndarray, count: int, draws: np.random.Generator) -> dict[str, np.ndarray]:  # (K, n) each
-        levels = even_levels(count, len(told), draws)
+        levels = draws.random((count, len(told)))
         return {name: self.at(name, told, levels) for name in NAMES}
 
     def at(self, name: str, told: np.ndarray, levels: np.ndarray) -> np.ndarray:  # (n, F), (K, n) -> (K, n)

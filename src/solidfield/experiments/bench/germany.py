@@ -21,7 +21,7 @@ from ...engine import Progress
 from ...keys import numpy_generator
 from ...pairs.records import set_aside
 from ...questions.drawing import Plan
-from ...scores.metrics import crps_map
+from ...scores.metrics import law_crps
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.germany import CREDIT, read_germany
 from ..text import Table, number
@@ -59,7 +59,7 @@ class GermanyCell(Cell):
             everything = data.record(data.values)  # each station is asked about with its own record hidden
             laws = laws_at(model, task.scaling, everything, frame, data.cells[station], PLAN, unread=True)
         truth = data.values[frame, station]
-        found = {name: sums(members, truth) for name, members in laws.items()}
+        found = {name: sums(law, truth) for name, law in laws.items()}
         return {**found, "training_seconds": seconds, "credit": CREDIT}
 
 
@@ -68,15 +68,15 @@ def fold_of(stations: int) -> np.ndarray:  # (stations,)
     return numpy_generator(0, "german folds").permutation(stations) % FOLDS
 
 
-def sums(members: np.ndarray, truth: np.ndarray) -> dict[str, float]:  # (K, n), (n,)
+def sums(law: np.ndarray, truth: np.ndarray) -> dict[str, float]:  # (levels, n), (n,)
     """What can be added over folds."""
-    error = members.mean(0) - truth
+    error = law.mean(0) - truth
     return {
         "readings": len(truth),
         "square": float((error**2).sum()),
         "absolute": float(np.abs(error).sum()),
-        "crps": float(crps_map(members, truth).sum()),
-        "inside": float(held(members, truth).sum()),
+        "crps": float(law_crps(law, truth).sum()),
+        "inside": float(held(law, truth).sum()),
     }
 
 

@@ -32,18 +32,19 @@ from ...pairs.scaling import Scaling
 from ...prediction.at_hand import recalibrated
 from ...questions.drawing import Plan
 from ...questions.record import Record
-from ...report.trees import TREES, even_levels, leaf_members
-from ...scores.metrics import crps_map
+from ...report.trees import TREES, leaf_members
+from ...scores.metrics import law_crps
 from ..cell import Cell, Experiment, Place, Result
 from ..datasets.airdelhi import FOLDS, fold_rows
 from ..datasets.kolkata import CREDIT, read_kolkata
 from ..text import Table, number
 from ..trainer import one_thread, trained_on_questions
-from .laws import LEVELS, held, laws_at
+from .laws import held, laws_at, levels
 
 FIRST = pd.Timestamp("2023-12-01")
 DAYS = (*range(4, 38), *range(42, 63))  # counted from FIRST, the first of them 1
 BEFORE = 3  # days whose readings are given, too
+DRAWS = 1000  # of a forest's law, of which its quantiles are taken
 ASKED = 500  # questions about given readings that tell how wide laws are to be in a winter that training never saw
 PLAN = Plan(before=8, after=8, unread=0.5, outage=0.0, longest=12, sparse=0.3, sparse_unread=0.5)
 KINDS = {"static and mobile": "", "static only": "Static"}  # which files
@@ -154,20 +155,21 @@ def _forest(rows: Rows, given: np.ndarray, asked: np.ndarray, draws: np.random.G
 
     values = rows.everything.values[given].astype(float)
     forest = RandomForestRegressor(TREES, random_state=0).fit(told(given), values)  # its defaults, as in the paper
-    levels = even_levels(LEVELS, len(asked), draws)
-    members = leaf_members(forest, forest.apply(told(given)), values, told(asked), levels)
-    return members + (forest.predict(told(asked)) - members.mean(0))  # the mean is the forest's own
+    many = draws.random((DRAWS, len(asked)))
+    drawn = leaf_members(forest, forest.apply(told(given)), values, told(asked), many)
+    law = np.quantile(drawn, levels(), axis=0, method="hazen")
+    return law + (forest.predict(told(asked)) - law.mean(0))  # the mean is the forest's own
 
 
-def scores(members: np.ndarray, truth: np.ndarray, group: np.ndarray) -> dict[str, Any]:  # (K, n), (n,), (n,)
+def scores(law: np.ndarray, truth: np.ndarray, group: np.ndarray) -> dict[str, Any]:  # (levels, n), (n,), (n,)
     """The protocol's RMSE, and what a law is worth over all rows."""
-    error = members.mean(0) - truth
+    error = law.mean(0) - truth
     return {
         "rmse": mean_rmse(error, group),
         "rmse_of_all": float(np.sqrt((error**2).mean())),
         "mae": float(np.abs(error).mean()),
-        "crps": float(crps_map(members, truth).mean()),
-        "coverage": float(held(members, truth).mean()),
+        "crps": float(law_crps(law, truth).mean()),
+        "coverage": float(held(law, truth).mean()),
         "rows": len(truth),
     }
 

@@ -30,7 +30,7 @@ import pandas as pd
 from ...engine import Progress
 from ...errors import SolidError
 from ...scores.estimate import Estimate, bootstrap
-from ...scores.metrics import crps_map
+from ...scores.metrics import law_crps
 from ..cell import Cell, Experiment, Place, Result
 from ..text import Table
 from ..trainer import alone, one_thread, trained_on_questions
@@ -125,7 +125,7 @@ def write_task(contest: Contest, folder: Path, minutes: float, seed: int) -> Non
 def judged(contest: Contest, law: np.ndarray) -> Result:  # (levels, n)
     """The scores of each kind of question, and sums by group for paired error bars."""
     found: Result = {}
-    crps, error = crps_map(law, contest.truth), law.mean(0) - contest.truth
+    crps, error = law_crps(law, contest.truth), law.mean(0) - contest.truth
     inside, middle = held(law, contest.truth), np.median(law, axis=0)
     _, group = np.unique(contest.group, return_inverse=True)
     for kind in dict.fromkeys(contest.kind.tolist()):
