@@ -11,7 +11,8 @@ from solidfield.grid import Grid
 from solidfield.models.solid_set import SolidSet
 from solidfield.questions.asking import ask_together
 from solidfield.questions.record import Record
-from solidfield.theory.disagreement import TYPICAL, LocalSpread, Target, disagreement
+from solidfield.questions.usual import NUMBERS
+from solidfield.theory.disagreement import TYPICAL, LocalSpread, Target, _fitted, disagreement
 from solidfield.theory.spacetime import Known, SpaceTime, krige
 
 GRID = Grid((9, 9))
@@ -125,8 +126,47 @@ def test_one_bad_reading_does_not_widen_a_map():
     assert (after / before).median() < 2.5
 
 
+def test_a_rough_hour_says_less_the_longer_ago_it_is():
+    """Spreads follow e^v with v known up to chance, by half as much three frames later: tau is 3 / log 2."""
+    torch.manual_seed(0)
+    count = 60_000
+    late, rough = torch.randint(0, 7, (count,)), 0.5 * torch.randn(count)
+    fading = 0.5 ** (late / 3)
+    off = (fading * rough).exp() * torch.randn(count)
+    rho = TYPICAL * rough.exp()
+    level, doubt, power, lasting = _fitted(off, torch.ones(count), torch.zeros(count), rho, late).tolist()
+    assert math.exp(lasting) == pytest.approx(3 / math.log(2), rel=0.2)
+    share = power * TYPICAL / (math.exp(doubt) + TYPICAL)  # of a small change of log rho
+    assert share == pytest.approx(1, rel=0.15)
+    assert abs(level) < 0.5
+
+
+def test_the_network_does_not_notice_when_a_reading_that_has_faded_out_goes():
+    """Or a map has an edge there: of the last reading nothing is left, whatever it reads and wherever it stands."""
+    torch.manual_seed(0)
+    known, _ = days(covariance(), torch.ones(8), 8)
+    model = SolidSet(GRID, 1, (1.0, 1.0), 4).eval()
+    law, steps = krige(model.prior, known, model.prior), torch.ones(3)
+
+    def features(heard: float, values: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
+        share = torch.ones(known.valid.shape)
+        share[:, -1] = heard
+        changed = replace(known, values=values, offset=offset, heard=share)
+        return model.encoder(changed, law, steps, torch.ones(8, 1), torch.zeros(8, 0), torch.zeros(8, NUMBERS), told)
+
+    told = torch.zeros(*known.valid.shape, NUMBERS)
+    other, moved = known.values.clone(), known.offset.clone()
+    other[:, -1], moved[:, -1, 1:] = 5.0, 3
+    silent = [features(0.0, *which) for which in ((known.values, known.offset), (other, moved))]
+    assert torch.equal(*silent)
+    loud = [features(1.0, *which) for which in ((known.values, known.offset), (other, moved))]
+    assert not torch.allclose(*loud, atol=1e-3)
+    nearly = features(1e-6, known.values, known.offset)
+    torch.testing.assert_close(nearly, silent[0], atol=1e-4, rtol=0)
+
+
 def test_laws_of_the_model_are_in_units_of_their_own_spread_and_kriging_keeps_its_own():
-    """With a, nu, g = log 2, any, 0 every law is twice as wide around the same mean."""
+    """With a = log 2 and g = 0 every law is twice as wide around the same mean."""
     torch.manual_seed(0)
     model = SolidSet(GRID, 1, (1.0, 1.0), 4).eval()
     field = np.random.default_rng(0).normal(size=(3, 1, *GRID.shape))
@@ -136,7 +176,7 @@ def test_laws_of_the_model_are_in_units_of_their_own_spread_and_kriging_keeps_it
     latents = torch.tensor([[-1.0], [1.0]])
     law = model.kriged(questions)[1]
     before, kriging = model.quantiles(questions, latents), model.prior_quantiles(questions, latents)
-    model.local.told.copy_(torch.tensor([[math.log(2), 0.0, 0.0]]))
+    model.local.told.copy_(torch.tensor([[math.log(2), 0.0, 0.0, 0.0]]))
     wider = model.kriged(questions)[1]
     torch.testing.assert_close(wider.scale, 2 * law.std)
     assert torch.equal(model.prior_quantiles(questions, latents), kriging)

@@ -142,6 +142,7 @@ def test_of_a_larger_network_places_lose_their_say_before_they_are_left_out():
         0.1 * (full - mine[:, whole:]) / (mine[:, whole:] - none).clamp_min(1e-6)
     )  # of two places as far away one is left out
     torch.testing.assert_close(known.errors[:, whole:], fading, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(known.heard[:, whole:], (mine[:, whole:] - none) / (full - none), rtol=1e-3, atol=1e-3)
     # Of one reading with a larger error e the weight is D / (D + e) of what it was, D <= C(0) + nugget.
     faded, heard = (
         krige(model, replace(known, errors=errors), model).weight[:, -1].abs()

@@ -10,7 +10,7 @@ the first tenth of k has an error of variance
     0.1 (c_0 - c) / (c - c_k),      c_k < c < c_0,
 
 for its covariance c with the target, between those of the last that is heard in full and of the first that is not heard
-at all.
+at all. The network's attention to it is (c - c_k) / (c_0 - c_k) times what it would be.
 
 A question may know thousands of readings, of which some dozens are taken: questions are gone through some at a time,
 so that what is computed of all their readings stays small, and what all of them know alike is computed once.
@@ -119,6 +119,7 @@ def _nearest(
         near.channel if several else None,
         asked if several else None,
         target,
+        FADED / (FADED + torch.cat(errors, 1)),
     )
 
 

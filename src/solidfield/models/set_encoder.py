@@ -2,11 +2,13 @@
 
 Every known reading is a token that says where and when it stands relative to the target, what it reads, what kriging
 makes of it, and how far it lies from what the others say; the target is a token of its own with the kriging law and the
-calendar. Two layers of attention later the target's token is the feature vector of its law. Nothing says which cell it
-is: what is learned of one place holds at every other, also where no sensor ever stood. Yet the pattern of its
-neighbours would give a training place away, and the network would learn it by heart. So training blurs what it sees of
-a place that is asked about as if it were unread (`Blur`): its surroundings are zoomed, turned and mirrored at random,
-kriging weights told with an error.
+calendar. Two layers of attention later the target's token is the feature vector of its law. Where readings fade out
+(`neighbours.py`) so does the attention to them, or a map would have an edge wherever one of them goes.
+
+Nothing says which cell it is: what is learned of one place holds at every other, also where no sensor ever stood. Yet
+the pattern of its neighbours would give a training place away, and the network would learn it by heart. So training
+blurs what it sees of a place that is asked about as if it were unread (`Blur`): its surroundings are zoomed, turned and
+mirrored at random, kriging weights told with an error.
 
 Several networks of different first weights read the same readings, and the target's features are those of all of them:
 what each of them has learned by heart is its own, and the pool of their laws (`theory/mixture_law.py`) is the better
@@ -64,7 +66,7 @@ class Layer(nn.Module):
     def forward(
         self,
         x: Tensor,  # (B, 1 + k, width), the target first
-        seen: Tensor,  # (B, 1, 1, 1 + k) bool
+        seen: Tensor,  # (B, 1, 1, 1 + k) what is added to the logarithms of attention
         target_only: bool,
     ) -> Tensor:  # the same, or (B, 1, width)
         told, (weight, bias), width = self.before(x), (self.mix.weight, self.mix.bias), x.shape[2]
@@ -92,10 +94,10 @@ class Network(nn.Module):
         self,
         readings: Tensor,  # (B, k, numbers of a reading)
         target: Tensor,  # (B, numbers of a target)
-        valid: Tensor,  # (B, k) bool
+        heard: Tensor,  # (B, k) in [0, 1]: how much of its attention each reading gets
     ) -> Tensor:  # (B, features)
         x = torch.cat([self.target(target)[:, None], self.reading(readings)], 1)
-        seen = F.pad(valid, (1, 0), value=True)[:, None, None]
+        seen = F.pad(heard, (1, 0), value=1.0).log()[:, None, None]
         for depth, layer in enumerate(self.layers):
             x = layer(x, seen, target_only=depth == len(self.layers) - 1)
         return self.last(x[:, 0])
@@ -167,7 +169,8 @@ class SetEncoder(nn.Module):
             [law.mean, law.std.log(), (law.scale / law.std).log(), valid.float().mean(1), when.log1p()], -1
         )
         target = torch.cat([about, calendar, told, whose], -1)
-        return torch.cat([_in_pieces(network, readings, target, valid) for network in self.networks], -1)
+        heard = valid.to(target.dtype) if known.heard is None else valid * known.heard
+        return torch.cat([_in_pieces(network, readings, target, heard) for network in self.networks], -1)
 
 
 def _in_pieces(network: nn.Module, *told: Tensor) -> Tensor:  # (B, ...) each -> (B, features)

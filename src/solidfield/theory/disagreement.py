@@ -4,11 +4,12 @@ A covariance that is fitted to all days has one variance, but on some days readi
 on others. How much shows before the target is known: each reading against what all the others of its question say of
 it (Dubrule 1983), in standard deviations, and from these a spread of the target's own,
 
-    z_i = [K^-1 y]_i / [K^-1]_ii^(1/2),      rho = mean |z_i|,      s_local = s e^a (nu + rho)^g.
+    z_i = [K^-1 y]_i / [K^-1]_ii^(1/2),      rho = mean |z_i|,      s_local = s e^a (nu + rho)^(g e^(-h / tau)),
 
-nu and g of each variable maximise the likelihood of observed targets under Student laws of these spreads, whose tails
-let no single target decide; a is such that 80 % of the targets lie within normal intervals of 80 %. In a Gaussian field
-rho tells nothing and g is nearly 0. The mean is of |z|, not of z^2, and readings that are heard with an error count
+h frames from the reading nearest in time: a rough hour says little of how rough it will be six hours later. nu, g and
+tau of each variable maximise the likelihood of observed targets under Student laws of these spreads, whose tails let no
+single target decide; a is such that 80 % of the targets lie within normal intervals of 80 %. In a Gaussian field rho
+tells nothing and g is nearly 0. The mean is of |z|, not of z^2, and readings that are heard with an error count
 less: one bad reading must not widen a whole map. In a Student-t process (Shah, Wilson and Ghahramani 2014) the variance
 is scaled by y' K^-1 y; here data say how much is in it.
 """
@@ -42,34 +43,35 @@ class Target:
     values: Tensor  # (B,)
     errors: Tensor  # (B,) their variances
 
-    def of(self, channel: int) -> tuple[Tensor, ...]:  # four of (n,)
-        """Of one variable: how far off kriging's mean is, its spread, the errors, and rho."""
+    def of(self, channel: int) -> tuple[Tensor, ...]:  # five of (n,)
+        """Of one variable: how far off kriging's mean is, its spread, the errors, rho and h."""
         asked = self.known.asked
         mine = torch.ones_like(self.values).bool() if asked is None else asked == channel
-        parts = self.values - self.law.mean, self.law.std, self.errors, disagreement(self.law, self.known)
+        rho, late = disagreement(self.law, self.known), self.known.late
+        parts = self.values - self.law.mean, self.law.std, self.errors, rho, late
         return tuple(part[mine] for part in parts)
 
 
 class LocalSpread(nn.Module):
-    """a, log nu and g of every variable; as it begins, spreads are kriging's."""
+    """a, log nu, g and log tau of every variable; as it begins, spreads are kriging's."""
 
     def __init__(self, channels: int = 1):
         super().__init__()
-        self.register_buffer("told", torch.zeros(channels, 3))
+        self.register_buffer("told", torch.zeros(channels, 4))
         self.told: Tensor
 
     def forward(self, law: Laws, known: Known) -> Laws:
         """The same laws with spreads of their own."""
         told = self.told[0] if known.asked is None else self.told[known.asked]
-        return replace(law, scale=law.std * _factor(told, disagreement(law, known)))
+        return replace(law, scale=law.std * _factor(told, disagreement(law, known), known.late))
 
     def fit(self, targets: Sequence[Target]) -> None:
         """Maximise the likelihood of what was read."""
         for channel in range(len(self.told)):
             parts = [target.of(channel) for target in targets]
-            off, std, errors, rho = (torch.cat(part) for part in zip(*parts, strict=True))
+            off, *told = (torch.cat(part) for part in zip(*parts, strict=True))
             if len(off) >= FEWEST:
-                self.told[channel] = _fitted(off, std, errors, rho)
+                self.told[channel] = _fitted(off, *told)
 
 
 def disagreement(law: Laws, known: Known) -> Tensor:  # (B,)
@@ -80,18 +82,18 @@ def disagreement(law: Laws, known: Known) -> Tensor:  # (B,)
     return (FAINT * TYPICAL + (weight * law.against.abs()).sum(1)) / (FAINT + weight.sum(1))
 
 
-def _factor(told: Tensor, rho: Tensor) -> Tensor:  # (3,) or (B, 3), (B,) -> (B,)
-    level, doubt, power = told.unbind(-1)
-    return (level + power * (doubt.exp() + rho).log()).exp()
+def _factor(told: Tensor, rho: Tensor, late: Tensor) -> Tensor:  # (4,) or (B, 4), (B,), (B,) -> (B,)
+    level, doubt, power, lasting = told.unbind(-1)
+    return (level + power * (-late / lasting.exp()).exp() * (doubt.exp() + rho).log()).exp()
 
 
 @torch.enable_grad()
-def _fitted(off: Tensor, std: Tensor, errors: Tensor, rho: Tensor) -> Tensor:  # (n,) each -> (3,)
-    told = torch.tensor([0.0, 0.0, 0.1], requires_grad=True)
+def _fitted(off: Tensor, std: Tensor, errors: Tensor, rho: Tensor, late: Tensor) -> Tensor:  # (n,) each -> (4,)
+    told = torch.tensor([0.0, 0.0, 0.1, 1.0], requires_grad=True)
     freedom = torch.tensor(1.5, requires_grad=True)
 
     def spread() -> Tensor:
-        return ((std * _factor(told, rho)).square() + errors).sqrt()
+        return ((std * _factor(told, rho, late)).square() + errors).sqrt()
 
     optimiser = torch.optim.Adam([told, freedom], RATE)
     for step in range(STEPS):
@@ -104,6 +106,7 @@ def _fitted(off: Tensor, std: Tensor, errors: Tensor, rho: Tensor) -> Tensor:  #
         with torch.no_grad():
             told[1].clamp_(-5.0, 3.0)
             told[2].clamp_(0.0, MOST)
+            told[3].clamp_(-2.0, 5.0)
     with torch.no_grad():
         told[0] += ((off.abs() / spread()).quantile(HELD) / NormalDist().inv_cdf((1 + HELD) / 2)).log()
     return told.detach()

@@ -60,6 +60,13 @@ class Known:
     channel: Tensor | None = None  # (B, k) int64; None: there is one variable
     asked: Tensor | None = None  # (B,) int64: the target's variable
     row: Tensor | None = None  # (B,) int64: the target's row, which says how wide columns are on the globe
+    heard: Tensor | None = None  # (B, k) 1, and less of those that fade out; None: nothing fades
+
+    @property
+    def late(self) -> Tensor:  # (B,)
+        """Frames between the target and the reading nearest to it in time; none where nothing is known."""
+        frames = torch.where(self.valid, self.offset[..., 0].abs(), self.offset.new_tensor(2**31))
+        return torch.where(self.valid.any(1), frames.amin(1), 0)
 
 
 @dataclass(frozen=True)
