@@ -136,7 +136,10 @@ def best_transforms(
 
 @torch.no_grad()
 def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> Tensor:  # (C,)
-    """Mean CRPS of the prior at held-out questions of each variable, over the standard deviation of its readings."""
+    """Mean CRPS of the prior at held-out questions of each variable, over the standard deviation of its readings.
+
+    With kriging's own spread: the rival has no other, and spreads that follow readings do without a transform as well.
+    """
     model = set_model(record, size)
     with torch.enable_grad():
         task.prepare(model, brief=BRIEF)
@@ -144,8 +147,8 @@ def _prior_crps(record: Record, task: QuestionTask, size: Mapping[str, Any]) -> 
     total, count = torch.zeros(len(record.variables)), torch.zeros(len(record.variables))
     for lesson in task.lessons(COMPARED, "transform"):
         channel = lesson.questions.asked_channel
-        _, law, _ = model.laws(lesson.questions)
-        q, y = (task.scaling.physical_of(v, channel) for v in (law.mean + law.scale * normal, lesson.values))
+        _, law = model.kriged(lesson.questions)
+        q, y = (task.scaling.physical_of(v, channel) for v in (law.mean + law.std * normal, lesson.values))
         std = torch.tensor(task.scaling.physical_std)[channel]
         loss = 2 * ((q - y) * ((y <= q).float() - torch.from_numpy(LEVELS).float()[:, None])).abs().mean(0)
         total.index_add_(0, channel, loss / std)
