@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import solidfield as sf
 from solidfield.cli import app
+from solidfield.config import TrainConfig
 from solidfield.engine import Engine
 from solidfield.errors import SolidError
 from solidfield.models.set_encoder import TOGETHER, Blur, Network, _in_pieces
@@ -27,9 +28,10 @@ from solidfield.prediction import shares
 from solidfield.prediction.at_hand import recalibrated
 from solidfield.prediction.sets import standard_record
 from solidfield.questions.drawing import Plan, draw
+from solidfield.theory.disagreement import LocalSpread
 from solidfield.training.lessons import QuestionTask
 from solidfield.training.record import RunRecord
-from solidfield.training.sets import best_transforms
+from solidfield.training.sets import best_transforms, train_sets
 
 HOURS, SHAPE = 144, (3, 4)
 KNOWN = [place for place in range(len(KINDS)) if place not in UNREAD_KINDS]
@@ -77,6 +79,22 @@ def test_a_transform_has_to_be_better_and_possible_at_other_times(monkeypatch, n
     monkeypatch.setattr("solidfield.training.sets._prior_crps", lambda record, task, size: torch.tensor([crps[task]]))
     chosen, why = best_transforms(record, lambda transforms: transforms[0], {})
     assert (chosen, len(why)) == ((best,), 1)
+
+
+def test_a_transform_is_chosen_by_krigings_own_spread(monkeypatch, tmp_path):
+    """The rival has no other: whatever spreads follow readings, the choice and what is said of it are the same."""
+    frames = as_frames(readings(), None, None)
+    monkeypatch.setattr(SolidSet, "prepare", _hurried(SolidSet.prepare))
+    monkeypatch.setattr("solidfield.training.sets.train_task", lambda *words, **options: None)
+    config = TrainConfig(steps=6, seed=0)
+
+    def said(spread: float) -> list[str]:
+        monkeypatch.setattr(LocalSpread, "fit", lambda self, targets: self.told.fill_(spread))
+        words: list[str] = []
+        train_sets(frames, tmp_path / "run", config, {}, leads=(1,), holdout=sf.Holdout(), say=words.append)
+        return [line for line in words if "CRPS" in line]
+
+    assert said(0.0) == said(2.0) != []
 
 
 def test_a_run_comes_back_as_it_was_trained(run):
