@@ -54,12 +54,11 @@ def test_a_map_at_a_sensor_is_the_field_and_not_its_reading():
     model.prior = with_offsets()
     here = np.flatnonzero(record.frames == 2)
     scene = Scene.filling(np.full(len(here), 2), record.cells[here], 4, 4)
-    count = 4000
-    members = answer(model, record, scene, count, seed=1)
+    members = answer(model, record, scene, 4000, seed=1)
     there = dense[np.ix_(site, site)] + nugget * np.eye(len(site))  # what is there, without the offset
     weight = np.linalg.solve(there + same, there[:, here])
     left = there.diagonal()[here] - (there[:, here] * weight).sum(0)
-    chance = 4.5 * float(np.sqrt(left.max() / count))
+    chance = 4.5 * float(np.sqrt(left.max() / len(members)))
     np.testing.assert_allclose(members.mean(0), weight.T @ record.values.astype(float), atol=chance)
     np.testing.assert_allclose(members.std(0), np.sqrt(left), rtol=0.06)
     read = answer(model, record, scene, 4, seed=1, as_read=True)
