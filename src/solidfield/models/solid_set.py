@@ -6,7 +6,7 @@
 
 The law of a target costs what its k readings cost, however large the map, and nothing in it is bound to a cell.
 What the network learned at a few places is in part what is special about each of them, and would make a map of it
-rough: f is averaged over the places within three steps of the target (AROUND), where its own place is not known. It is
+rough: f is averaged over the places within two steps of the target (AROUND), where its own place is not known. It is
 known by readings of its own in the window or, where a sensor's reading is asked for and not the field, by what is
 usual there (`questions/usual.py`), which the encoder is told of all places.
 The loss is the CRPS in physical units, which is what people are scored by, and a little of the likelihood, which keeps
@@ -41,7 +41,7 @@ from .stretch import KINDS, LEVELS, kind_of, stretched
 NETWORKS = 2  # whose laws are pooled
 LOCAL = 0.2  # times as many questions as the fit of the covariance sees tell how spreads follow the readings
 LIKELIHOOD = 0.1  # its weight beside the CRPS
-AROUND = [(y, x) for y in range(-3, 4) for x in range(-3, 4) if 0 < abs(y) + abs(x) <= 3]  # rows, columns: see above
+AROUND = [(y, x) for y in range(-2, 3) for x in range(-2, 3) if 0 < abs(y) + abs(x) <= 2]  # rows, columns: see above
 TRUSTED = 0.5  # from such a trust on a place is known by what is usual there
 FEW = 160  # places that a network learns by heart; of many more it cannot
 STEEPEST = 10.0  # a target counts at most so many times as much as a typical one
