@@ -127,7 +127,7 @@ def test_one_bad_reading_does_not_widen_a_map():
 
 
 def test_a_rough_hour_says_less_the_longer_ago_it_is():
-    """Spreads follow e^v with v known up to chance, by half as much three frames later: tau is 3 / log 2."""
+    """Spreads follow e^v with v known up to chance, by half as much three frames later: d is 3 / log 2."""
     torch.manual_seed(0)
     count = 60_000
     late, rough = torch.randint(0, 7, (count,)), 0.5 * torch.randn(count)

@@ -4,10 +4,10 @@ A covariance that is fitted to all days has one variance, but on some days readi
 on others. How much shows before the target is known: each reading against what all the others of its question say of
 it (Dubrule 1983), in standard deviations, and from these a spread of the target's own,
 
-    z_i = [K^-1 y]_i / [K^-1]_ii^(1/2),      rho = mean |z_i|,      s_local = s e^a (nu + rho)^(g e^(-h / tau)),
+    z_i = [K^-1 y]_i / [K^-1]_ii^(1/2),      rho = mean |z_i|,      s_local = s e^a (nu + rho)^(g e^(-h / d)),
 
 h frames from the reading nearest in time: a rough hour says little of how rough it will be six hours later. nu, g and
-tau of each variable maximise the likelihood of observed targets under Student laws of these spreads, whose tails let no
+d of each variable maximise the likelihood of observed targets under Student laws of these spreads, whose tails let no
 single target decide; a is such that 80 % of the targets lie within normal intervals of 80 %. In a Gaussian field rho
 tells nothing and g is nearly 0. The mean is of |z|, not of z^2, and readings that are heard with an error count
 less: one bad reading must not widen a whole map. In a Student-t process (Shah, Wilson and Ghahramani 2014) the variance
@@ -53,7 +53,7 @@ class Target:
 
 
 class LocalSpread(nn.Module):
-    """a, log nu, g and log tau of every variable; as it begins, spreads are kriging's."""
+    """a, log nu, g and log d of every variable; as it begins, spreads are kriging's."""
 
     def __init__(self, channels: int = 1):
         super().__init__()
