@@ -50,7 +50,7 @@ def test_members_of_a_scene_are_draws_of_the_posterior():
 
 
 def test_members_know_nothing_of_one_another():
-    """Else scores that take them for draws would flatter: mirrored pairs have a fair CRPS of a third too little."""
+    """Else scores that take them for draws would flatter: a mirrored pair has a fair CRPS of two fifths too little."""
     model = gaussian_model(16)
     record, _ = simulated(covariance(), 4, 0.2)
     scene = Scene.course(2, [1], np.arange(GRID.cells), before=2, until=2)

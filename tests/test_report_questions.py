@@ -144,7 +144,7 @@ def test_the_report_of_a_run_of_questions_says_who_wins_where(run, tmp_path, mon
 
 
 def test_members_of_rivals_are_draws_whose_fair_crps_hangs_on_their_number_by_chance_alone(run):
-    """Evenly spaced quantiles instead of draws would have a fair CRPS of a fifth too little with four members."""
+    """Evenly spaced quantiles instead of draws would have a fair CRPS of a quarter too little with four members."""
     found: dict[tuple[str, int], list[np.ndarray]] = {}
     exam = Exam.of(run, seed=0, past_only=False)
     usual = climatology(exam.record, exam.hours)
