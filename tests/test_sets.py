@@ -1,5 +1,6 @@
 """The model of sets from readings to answers: the front door, and what its answers may and may not depend on."""
 
+import copy
 import json
 import os
 import subprocess
@@ -28,6 +29,7 @@ from solidfield.prediction import shares
 from solidfield.prediction.at_hand import recalibrated
 from solidfield.prediction.sets import standard_record
 from solidfield.questions.drawing import Plan, draw
+from solidfield.scores.metrics import law_crps
 from solidfield.theory.disagreement import LocalSpread
 from solidfield.training.lessons import QuestionTask
 from solidfield.training.record import RunRecord
@@ -358,6 +360,27 @@ def test_laws_hold_their_share_of_the_readings_at_hand(run, rough):
         inside = ((fresh.values >= low) & (fresh.values <= high)).float()
         missed.append(abs(float(inside[torch.isin(kind, torch.tensor(KNOWN))].mean()) - 0.9))
     assert missed[1] < 0.5 * missed[0]
+
+
+def test_laws_keep_to_the_prior_where_readings_at_hand_say_that_the_network_errs(run):
+    record = standard_record(run, as_frames(readings()))
+    erring = copy.deepcopy(run.model)
+    with torch.no_grad():
+        for last in erring.law.last:
+            last.bias.view(1, -1, 3)[..., 1] += 3.0  # deviations of kriging's law
+    fitting = recalibrated(erring, record, AS_IT_IS)
+    trust = 6 / 7  # of six windows of a day
+    expected = torch.full((len(KNOWN),), 1 - trust)
+    torch.testing.assert_close(fitting.departure[0, KNOWN], expected, atol=0.02, rtol=0)
+    assert torch.equal(fitting.departure[0, UNREAD_KINDS], erring.departure[0, UNREAD_KINDS])
+    lesson = draw(record, np.arange(len(record.cells)), 500, AS_IT_IS, "test", torch.Generator().manual_seed(5))
+    rows = torch.isin(fitting.kind(lesson), torch.tensor(KNOWN))
+    levels = torch.special.ndtri((torch.arange(99) + 0.5) / 99)[:, None]
+    crps = [
+        law_crps(model.quantiles(lesson.questions, levels).numpy(), lesson.values.numpy())[rows.numpy()].mean()
+        for model in (erring, fitting)
+    ]
+    assert crps[1] < 0.5 * crps[0]
 
 
 def test_unread_places_widen_as_the_prior_does(run):

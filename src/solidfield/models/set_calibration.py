@@ -2,7 +2,7 @@
 
     depart        laws of unread places, between the prior's and the network's, by their CRPS at places set aside
     calibrate     widths by kind of question (`stretch.py`): length of a gap, lead of a forecast, unread places
-    recalibrate   the same by readings at hand, of a season that training may not have seen
+    recalibrate   both by readings at hand, of a season that training may not have seen
 
 A place set aside was never asked about as if it were unread, and one network was asked nothing about it at all. That
 one answers there alone: what the others know of it from gaps of its record no law of a truly unread place can know.
@@ -19,7 +19,7 @@ from torch import Tensor
 from ..questions.asking import Lesson
 from ..scores.conformal import FEWEST
 from .solid_set import SolidSet, in_units_of
-from .stretch import AHEAD_KINDS, KINDS, NARROWEST, SLIMMEST, UNREAD_KINDS, WIDEST, body, stretches, wider
+from .stretch import AHEAD_KINDS, KINDS, NARROWEST, PLACED_KINDS, SLIMMEST, UNREAD_KINDS, WIDEST, body, stretches, wider
 
 BLOCKS = 10  # of the held-out time: what they differ by is no evidence
 DEPARTURES = [place / 10 for place in range(10, -1, -1)]  # of which the one of lowest CRPS is taken
@@ -33,8 +33,13 @@ def depart(model: SolidSet, aside: Iterable[Lesson]) -> None:
     never asked about, it is better between the sensors, too.
     """
     model.departure.fill_(1.0)
+    _depart(model, aside, UNREAD_KINDS)
+
+
+def _depart(model: SolidSet, lessons: Iterable[Lesson], kinds: list[int], trust: float = 1.0) -> None:
+    """Move how far laws of these kinds go from the prior's towards where their CRPS is lowest."""
     found = []
-    for lesson in aside:
+    for lesson in lessons:
         features, law, _ = model.evened(lesson.questions, True, lesson.usual)
         observed = in_units_of(law, features, lesson, model.answering(lesson))
         scale = law.scale * model.slope(law.mean, observed.channel)
@@ -43,13 +48,14 @@ def depart(model: SolidSet, aside: Iterable[Lesson]) -> None:
         found.append((each, model.kind(lesson), observed.channel))
     if not found:
         return
-    crps, kinds, channel = (torch.cat(part) for part in zip(*found, strict=True))
+    crps, kind, channel = (torch.cat(part) for part in zip(*found, strict=True))
     for c in range(model.prior.channels):
-        for alike in (AHEAD_KINDS, ~AHEAD_KINDS):
-            rows = (channel == c) & alike[kinds]
+        for ahead in (True, False):
+            alike = [place for place in kinds if bool(AHEAD_KINDS[place]) is ahead]
+            rows = (channel == c) & torch.isin(kind, torch.tensor(alike))
             if int(rows.sum()) >= FEWEST:
-                places = [kind for kind in UNREAD_KINDS if alike[kind]]
-                model.departure[c, places] = DEPARTURES[int(crps[rows].mean(0).argmin())]
+                best = DEPARTURES[int(crps[rows].mean(0).argmin())]
+                model.departure[c, alike] = torch.lerp(model.departure[c, alike], torch.tensor(best), trust)
 
 
 @torch.no_grad()
@@ -82,11 +88,15 @@ def calibrate(model: SolidSet, held_out: Iterable[Lesson], everywhere: Iterable[
 
 @torch.no_grad()
 def recalibrate(model: SolidSet, lessons: Iterable[Lesson], trust: float) -> None:
-    """Move the widths of laws towards what readings at hand ask for; with a trust of 1 all the way.
+    """Move laws towards what readings at hand ask for, first their departure, then their widths; with a trust of 1 all
+    the way.
 
-    Training knows the places at hand in part, so laws of unread ones widen as the prior's do, which knows none.
+    Training knows the places at hand in part, so laws of unread ones widen as the prior's do, which knows none, and
+    depart from it as they did.
     """
-    own, prior, kinds, channel, _ = _latents(model, lessons)
+    asked_about = list(lessons)
+    _depart(model, asked_about, PLACED_KINDS, trust)
+    own, prior, kinds, channel, _ = _latents(model, asked_about)
     for c in range(model.prior.channels):
         mine = channel == c
         if int(mine.sum()) < FEWEST:

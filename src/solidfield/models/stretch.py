@@ -25,6 +25,7 @@ from ..scores.conformal import FEWEST, conformal_quantile
 GAPS, UNREAD, AHEAD = ("gap 1", "gap 2-6", "gap 7-24", "gap 25+"), ("unread", "unread, outage"), ("1", "2-4", "5+")
 KINDS = (*GAPS, *UNREAD, *(f"ahead {lead}" for lead in AHEAD), *(f"unread, ahead {lead}" for lead in AHEAD))
 UNREAD_KINDS = [place for place, name in enumerate(KINDS) if name.startswith("unread")]
+PLACED_KINDS = [place for place in range(len(KINDS)) if place not in UNREAD_KINDS]
 AHEAD_KINDS = torch.tensor(["ahead" in name for name in KINDS])
 LEVELS = (0.5, 0.9, 0.98, 0.998)  # of central intervals that are made to hold their share
 BODY = LEVELS.index(0.9)  # the last level of which every kind has enough targets
