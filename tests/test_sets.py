@@ -369,9 +369,8 @@ def test_laws_keep_to_the_prior_where_readings_at_hand_say_that_the_network_errs
         for last in erring.law.last:
             last.bias.view(1, -1, 3)[..., 1] += 3.0  # deviations of kriging's law
     fitting = recalibrated(erring, record, AS_IT_IS)
-    trust = 6 / 7  # of six windows of a day
-    expected = torch.full((len(KNOWN),), 1 - trust)
-    torch.testing.assert_close(fitting.departure[0, KNOWN], expected, atol=0.02, rtol=0)
+    windows = len(np.unique(record.frames)) / AS_IT_IS.before
+    torch.testing.assert_close(fitting.departure[0, KNOWN], torch.full((len(KNOWN),), 1 / (windows + 1)))
     assert torch.equal(fitting.departure[0, UNREAD_KINDS], erring.departure[0, UNREAD_KINDS])
     lesson = draw(record, np.arange(len(record.cells)), 500, AS_IT_IS, "test", torch.Generator().manual_seed(5))
     rows = torch.isin(fitting.kind(lesson), torch.tensor(KNOWN))
@@ -399,6 +398,19 @@ def test_the_run_itself_stays_as_it_was_trained(run):
     assert torch.equal(run.model.stretch, before)
     plain = run.reconstruct(frames, members=4, at=at)
     assert float(maps["pm_std"].mean()) > float(plain["pm_std"].mean())
+
+
+def test_maps_long_after_training_say_how_far_what_is_usual_counts(run, monkeypatch):
+    monkeypatch.setitem(run.model._buffers, "usual", torch.full_like(run.model.usual, 0.5))
+    monkeypatch.setitem(run.model._buffers, "lasting", torch.full_like(run.model.lasting, 100 * 3600.0))
+    frames = readings()
+    later = frames.assign_coords(time=frames["time"] + np.timedelta64(HOURS + 200, "h"))
+    soon, late = (f["time"].values[143] for f in (frames, later))
+    assert "usual" not in run.reconstruct(frames, members=4, at=soon).attrs.get("notes", "")
+    notes = run.reconstruct(later, members=4, at=late).attrs["notes"]
+    last = run.model.taught[1] - pd.Timestamp(frames["time"].values[0]).timestamp()
+    lapse = HOURS + 200 + 143 - float(last) / 3600
+    assert f"counts for {100 * np.exp(-((lapse / 100) ** 2) / 2):.0f} %" in notes
 
 
 def test_a_forecast_is_recalibrated_by_nothing_later(run):

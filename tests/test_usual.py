@@ -1,5 +1,7 @@
 """What is usual at a place: least squares, shrunk; nothing of a target's own time, nothing that does not train."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from solidfield.grid import Grid
 from solidfield.models.solid_set import SolidSet
 from solidfield.questions.asking import Hiding, ask
+from solidfield.questions.drawing import Plan, draw
 from solidfield.questions.record import Record
 from solidfield.questions.usual import BLOCK
 
@@ -100,12 +103,66 @@ def test_only_training_frames_tell():
     poisoned = np.where((split > 0)[:, None, None, None] & np.isfinite(values), 1e30, values)
     clean, other = (record(v, split).usual for v in (values, poisoned))
     torch.testing.assert_close(clean.at(everywhere()), other.at(everywhere()), rtol=0, atol=0)
+    assert clean.lasting == other.lasting
 
 
 def test_places_never_read_have_nothing():
     values, _ = readings()
     values[:, 0, 2, 3] = np.nan
     assert record(values).usual.at(torch.tensor([2 * 5 + 3])).abs().max() == 0
+
+
+@pytest.mark.parametrize("variables", [1, 2])
+def test_for_how_long_it_lasts_is_learned_from_blocks_that_lie_apart(variables):
+    blocks, length = 200, 12.0
+    values, _ = readings(blocks * BLOCK, variables=variables)
+    always = record(values).usual.lasting
+    assert always == (float(blocks * BLOCK),) * variables  # no longer than it was seen to
+    lag = np.arange(blocks)[:, None] - np.arange(blocks)
+    drift = np.linalg.cholesky(np.exp(-((lag / length) ** 2) / 2) + 1e-6 * np.eye(blocks))
+    drift = drift @ np.random.default_rng(4).standard_normal((blocks, GRID.cells))
+    values = readings(blocks * BLOCK, offsets=0.0, variables=variables)[0]
+    values[:, 0] += drift.reshape(blocks, *GRID.shape).repeat(BLOCK, 0)
+    lasting = np.array(record(values).usual.lasting) / BLOCK
+    assert abs(np.log(lasting[0] / length)) < np.log(1.25)
+
+
+def test_beyond_the_time_of_training_it_fades():
+    questions, model, place = asked_about(Hiding.nothing(1)), told(1.0), torch.tensor([[6, 7]])
+    model.taught.copy_(torch.tensor([100.0, 200.0]))
+    model.lasting.fill_(20.0)
+    for time, lapse in ((100.0, 0), (150.0, 0), (200.0, 0), (220.0, 1), (60.0, 2)):
+        when = replace(questions, asked_time=torch.tensor([time]).double())
+        expected = np.exp(-(lapse**2) / 2) * model.usual[place]
+        torch.testing.assert_close(model._usually(place, when, None), expected)
+    assert model.placed(replace(questions, asked_time=torch.tensor([220.0]).double())).tolist() == [True]  # 0.55
+    assert model.placed(replace(questions, asked_time=torch.tensor([60.0]).double())).tolist() == [False]
+
+
+def test_questions_ask_at_the_record_s_own_time():
+    values, _ = readings()
+    late = replace(record(values), start=1e9, step=3600.0)
+    window = np.array([-8, -8]), np.array([8, 8])
+    when = ask(late, np.array([0, 7]), np.array([6, 6]), *window, Hiding.nothing(2), "test", torch.Generator())
+    assert when.asked_time.tolist() == [1e9, 1e9 + 7 * 3600]
+
+
+def test_training_leaves_out_more_time_around_its_share_of_the_questions():
+    values, _ = readings()
+    one, count, blocks = record(values), 4000, 20
+    plan = Plan(before=8, after=8, stale=0.6)
+    lesson = draw(one, one.of_split("train"), count, plan, "train", torch.Generator().manual_seed(0))
+    reach = lesson.usual.reach.numpy()
+    for least in (2, 5, 10):  # log-uniform from one to all blocks
+        share = 0.6 * (1 - np.log(least) / np.log(blocks))
+        assert abs((reach >= least).mean() - share) < 4 * np.sqrt(share * (1 - share) / count)
+    cells = everywhere().expand(count, -1)
+    for row in (int(np.argmax(reach == 3)), int(np.argmax(reach == 7))):
+        block = int(lesson.frame[row]) // BLOCK
+        leave = range(block - reach[row], block + reach[row] + 1)
+        expected = torch.stack([_mean_of_blocks(one.usual, c, leave) for c in range(GRID.cells)])
+        found = lesson.usual.at(cells)[row]
+        torch.testing.assert_close(found[:, 0], (found[:, 2] * expected).float(), rtol=1e-4, atol=1e-6)
 
 
 def asked_about(hiding):

@@ -24,7 +24,9 @@ def fill(
     seed: Annotated[int, typer.Option(help="Same seed, same members.")] = 0,
     past_only: Annotated[bool, typer.Option("--past-only", help="Do not look on what came later.")] = False,
     keep_members: Annotated[bool, typer.Option(help="Write every member of a gap, too.")] = False,
-    recalibrate: Annotated[bool, typer.Option(help="Laws as wide as the readings given ask.")] = False,
+    recalibrate: Annotated[
+        bool, typer.Option(help="Laws as near to kriging's and as wide as the readings given ask.")
+    ] = False,
     *,
     how: dict[str, Any],
     json: show.JsonOption = False,

@@ -81,7 +81,7 @@ def predict(
     scheduler: show.SchedulerOption = None,
     recalibrate: Annotated[
         bool,
-        typer.Option(help="Repair widths: of pairs on validation targets, of solid-set by the readings given."),
+        typer.Option(help="Repair widths by validation targets of pairs, laws of solid-set by the readings given."),
     ] = False,
     keep_members: Annotated[bool, typer.Option(help="Write every member, not only the summaries.")] = True,
     settings: show.SetOption = [],  # noqa: B006

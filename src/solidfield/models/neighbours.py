@@ -109,6 +109,7 @@ def _nearest(
         asked_cell=questions.asked_cell,
         asked_channel=asked,
         asked_new=questions.asked_new,
+        asked_time=questions.asked_time,
         calendar=questions.calendar,
     )
     return Known(

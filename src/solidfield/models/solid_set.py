@@ -98,6 +98,10 @@ class SolidSet(nn.Module):
         self.blurred: Tensor  # share of the questions about unread places that training blurs
         self.register_buffer("usual", torch.zeros(channels * grid.cells, NUMBERS))
         self.usual: Tensor  # what is usual at every place, by all training readings
+        self.register_buffer("taught", torch.tensor([-torch.inf, torch.inf]).double())
+        self.taught: Tensor  # times of the first and of the last training reading,
+        self.register_buffer("lasting", torch.ones(channels).double())
+        self.lasting: Tensor  # (C,) ... and for how long beyond them it counts
         self.look: Covariance | None = None
 
     def in_units(
@@ -179,7 +183,7 @@ class SolidSet(nn.Module):
     def placed(self, questions: Questions, usual: LeftOut | None = None) -> Tensor:  # (B,) bool
         """Is the place of a target known, by readings of its own in the window or by what is usual there?"""
         cell = questions.asked_channel * self.grid.cells + questions.asked_cell
-        trust = (self.usual[cell] if usual is None else usual.at(cell[:, None])[:, 0])[:, -1]
+        trust = self._usually(cell[:, None], questions, usual)[:, 0, -1]
         return _read(questions) | (~questions.asked_new & (trust >= TRUSTED))
 
     def evened(
@@ -238,12 +242,25 @@ class SolidSet(nn.Module):
         channel = questions.asked_channel[:, None].expand_as(cell) if known.channel is None else known.channel
         channels = torch.cat([questions.asked_channel[:, None], channel], 1)
         place = channels * self.grid.cells + cells
-        usually = self.usual[place] if usual is None else usual.at(place)
+        usually = self._usually(place, questions, usual)
         own, theirs = usually[:, 0] * placed[:, None], usually[:, 1:]
         apart = theirs[..., :1] - own[:, None, :1]
         here = fields[:, questions.asked_cell].T
         there = torch.cat([apart, theirs[..., 1:], fields[:, cell].movedim(0, -1) - here[:, None]], -1)
         return torch.cat([own, here], 1), there * known.valid[..., None]
+
+    def _usually(self, place: Tensor, questions: Questions, usual: LeftOut | None) -> Tensor:  # (B, n) -> (B, n, 3)
+        """What is usual at places, flat in (C, H, W), when it is asked for."""
+        if usual is not None:
+            return usual.at(place)
+        still = self.still(questions.asked_time).to(self.usual).gather(1, place // self.grid.cells)
+        return self.usual[place] * still[..., None]
+
+    def still(self, time: Tensor) -> Tensor:  # (B,) float64 -> (B, C)
+        """How far what is usual at places counts at a time, which may lie beyond those of training."""
+        first, last = self.taught
+        beyond = (first - time).clamp_min(0) + (time - last).clamp_min(0)
+        return (-(beyond[:, None] / self.lasting).square() / 2).exp()
 
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         features, law, _ = self.laws(lesson.questions, practice=generator, usual=lesson.usual)

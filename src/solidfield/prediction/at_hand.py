@@ -1,10 +1,12 @@
-"""Widths for the season at hand: laws of sets that hold their share of the readings that are given.
+"""Laws for the season at hand: as far from kriging's, and as wide, as the readings that are given ask.
 
-A run is calibrated by days held out of its training. In another season its laws may be too wide or too narrow, and the
-readings that it is given show by how much: each of some of them is asked about as if it had not been read, and laws are
-stretched as these ask, by kind of question and level (`SolidSet.recalibrate`). n windows of readings are trusted
+A run is calibrated by days held out of its training. In another season what its network learned may hold less, and its
+laws may be too wide or too narrow. The readings that it is given show by how much: each of some of them is asked about
+as if it had not been read. Laws of known places depart from kriging's as far as lowers their CRPS at these, and all
+laws are stretched as these ask, by kind of question and level (`set_calibration.recalibrate`). n windows are trusted
 
-    t = n / (n + 1),      stretch = (stretch of training)^(1 - t) (stretch asked for)^t,
+    t = n / (n + 1),      departure = (1 - t) (that of training) + t (that asked for),
+                          stretch = (stretch of training)^(1 - t) (stretch asked for)^t,
 
 so a few hours change little and a week nearly all. Nothing later than what a question may know is looked at: for
 forecasts readings up to the first time they start from. Off unless asked for, and maps that had it say so.
@@ -25,7 +27,7 @@ from ..questions.record import Record
 from ..scores.conformal import FEWEST
 
 ASKED, AT_ONCE = 3000, 500  # questions about readings at hand
-SAID = "laws stretched as the readings given ask, each of some hidden in turn"
+SAID = "laws brought nearer to kriging and stretched as the readings given ask, each of some hidden in turn"
 TOO_FEW = f"laws as in training: fewer than {FEWEST} readings were given up to then to recalibrate by"
 
 
@@ -37,7 +39,7 @@ def recalibrated(
     seed: int = 0,
     asked: int = ASKED,
 ) -> SolidSet:
-    """The model with widths as these readings ask; as it is where they are too few to tell."""
+    """The model with laws as these readings ask; as it is where they are too few to tell."""
     known = record if last is None else record.window(0, last + 1)
     if len(known.cells) < FEWEST:
         return model

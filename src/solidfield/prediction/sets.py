@@ -41,6 +41,7 @@ from .stream_sets import stream_sets
 
 TOGETHER = 24  # frames whose gaps are drawn together
 INTERVAL = (0.05, 0.5, 0.95)  # what is said of a gap
+LONG_AGO = 0.9  # of maps for which what is usual counts less than so far, it is said
 HELD = 4  # times that members are in memory while they are drawn, put on maps and joined
 
 
@@ -66,7 +67,7 @@ def set_maps(
     keep_members: bool = True,
     max_memory: float = DRAWN,  # GiB
     notes: str = "",
-    recalibrate: bool = False,  # are laws to be as wide as the readings given ask?
+    recalibrate: bool = False,  # are laws to be as the readings given ask?
     engine: Engine = Engine(),  # where scenes, and parts of them, are drawn
     progress: Progress | None = None,
     out: Path | None = None,  # a Zarr store to draw into, piece by piece; see `in_pieces`
@@ -93,6 +94,8 @@ def set_maps(
     if recalibrate:
         told = _recalibrated(run, record, None if tuple(leads) == (0,) and not past_only else int(tick[rows].min()))
         notes = "; ".join(filter(None, (notes, TOO_FEW if told is run.model else SAID)))
+    elif words := beyond_training(run.model, record.start + record.step * tick[rows]):
+        notes = "; ".join(filter(None, (notes, words)))
     numbers, drawn = [int(tick[row]) for row in rows], members if keep_members else 0
     lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
     attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
@@ -116,6 +119,17 @@ def set_maps(
         if progress is not None:
             progress("drawing scenes", len(found), len(rows))
     return maps_of(join([found[place] for place in range(len(rows))]))
+
+
+def beyond_training(model: SolidSet, times: np.ndarray) -> str:  # (n,) in the record's unit
+    """What to say of maps so long before or after training that places need not be as they were; empty: nothing."""
+    still = float(model.still(torch.from_numpy(np.asarray(times, np.float64))).min())
+    if still > LONG_AGO or not bool(model.usual.any()):
+        return ""
+    return (
+        f"what was usual at places in training counts for {100 * still:.0f} % at these times; --recalibrate asks the "
+        "readings given how far to trust the run"
+    )
 
 
 def in_pieces(

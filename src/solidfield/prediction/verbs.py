@@ -69,9 +69,9 @@ def reconstruct(
     **options
         Of drawing: quantiles, keep_members, max_memory (GiB), engine, progress; and `out`, a path that ends in .zarr,
         into which maps are drawn piece by piece, in bounded memory (`docs/scale.md`). Of a run of `solid-set` also
-        `recalibrate`: laws as wide as the readings given ask, where their season is another than that of training;
-        and `as_read`: what a sensor there would read (what is usual at a silent place; with offsets, its own), not
-        the field.
+        `recalibrate`: laws as near to kriging's and as wide as the readings given ask, where their season is another
+        than that of training; and `as_read`: what a sensor there would read (what is usual at a silent place; with
+        offsets, its own), not the field.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def fill(
     keep_members : bool
         Also a column for each member; within a day of gaps members are coherent. Default: False.
     recalibrate : bool
-        Laws as wide as the readings given ask, each of some hidden in turn. Default: False.
+        Laws as near to kriging's and as wide as the readings given ask, each of some hidden in turn. Default: False.
 
     Returns
     -------

@@ -65,6 +65,7 @@ class Questions:
     asked_cell: Tensor  # (B,) int64, y * W + x
     asked_channel: Tensor  # (B,) int64
     asked_new: Tensor  # (B,) bool: as if no sensor had ever stood there, whatever is usual at the place
+    asked_time: Tensor  # (B,) float64, as the record counts it
     calendar: Tensor  # (B, D) of the time that is asked for
 
     def __len__(self) -> int:
@@ -135,8 +136,13 @@ def ask_together(
     one = ask(record, np.array([frame]), cell[:1], *window, Hiding.nothing(1), "test", torch.Generator(), near)
     told = {name: tensor.expand(len(cell), -1) for name, tensor in vars(one).items() if not name.startswith("asked")}
     per = record.grid.cells
-    asked = {"asked_cell": torch.from_numpy(cell % per), "asked_channel": torch.from_numpy(cell // per)}
-    return Questions(**told, **asked, asked_new=torch.zeros(len(cell)).bool())
+    return Questions(
+        **told,
+        asked_cell=torch.from_numpy(cell % per),
+        asked_channel=torch.from_numpy(cell // per),
+        asked_new=torch.zeros(len(cell)).bool(),
+        asked_time=one.asked_time.expand(len(cell)),
+    )
 
 
 def ask(
@@ -200,6 +206,7 @@ def ask(
         torch.from_numpy(cell % per),
         torch.from_numpy(cell // per),
         torch.zeros(len(frame)).bool() if hiding.new is None else hiding.new,
+        torch.from_numpy(record.start + record.step * frame.astype(np.float64)),
         torch.from_numpy(calendar[frame]).reshape(len(frame), depth),
     )
 

@@ -11,6 +11,8 @@ A target is any reading of a training frame. What its question may know is drawn
              about as if they were unread, and one network is asked nothing about them at all: how wide to be at unread
              places is learned there
     thin     with `sparse`, a share of all other cells: other networks than this one
+    usual    with `stale`, what is usual at places is told from farther away in time: nothing of as many blocks on
+             either side of the target as chance has it, log-uniform up to the length of the record
     alone    of several variables, with one chance in two the cell's others stay: they may be measured there as well
 
 Everything is a function of the generator.
@@ -47,6 +49,7 @@ class Plan:
     sparse_unread: float = 1.0  # ... and of those about unread places
     silent: float = 0.1  # of the others: the place is known, but nothing of it in the window
     as_was: float = 0.3  # of the others at stations: gaps as the record itself had them at another time
+    stale: float = 0.5  # of all: what is usual is known from farther away in time alone
 
     @property
     def reach(self) -> int:
@@ -71,7 +74,11 @@ def draw(
     values, errors = (torch.from_numpy(part[chosen]) for part in (record.values, record.own_errors))
     aside = torch.from_numpy(record.place_aside[record.place[chosen]])
     when = torch.from_numpy(frame)
-    return Lesson(questions, values, errors, aside, when, None if split == "test" else LeftOut(record.usual, when))
+    if split == "test":
+        return Lesson(questions, values, errors, aside, when)
+    chance, far = torch.rand(2, count, generator=generator)
+    reach = torch.where(chance < plan.stale, (far * math.log(record.usual.blocks)).exp().long(), 1)
+    return Lesson(questions, values, errors, aside, when, LeftOut(record.usual, when, reach))
 
 
 def _sides(count: int, plan: Plan, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:  # first, last

@@ -158,7 +158,8 @@ class Record:
         rows = self.of_split("train")
         every = -(-len(rows) // MOST)  # of many readings some frames say enough
         rows = rows[self.frames[rows] % max(every, 1) == 0]
-        return usual(self.values[rows], self.cells[rows], self.frames[rows], len(self), self.grid.cells)
+        read = self.values[rows], self.cells[rows], self.frames[rows]
+        return usual(*read, len(self), len(self.variables), self.grid.cells)
 
     @cached_property
     def clearance(self) -> float:

@@ -85,7 +85,10 @@ class QuestionTask(Task):
             generator = torch_generator(self.config.seed, "prior", step)
             return draw(everywhere, train, PRIOR_BATCH, self.plan, "train", generator)
 
-        model.usual.copy_(self.record.usual.at(torch.arange(len(model.usual))))
+        usual, frames = self.record.usual, self.record.frames[train]
+        model.usual.copy_(usual.at(torch.arange(len(model.usual))))
+        model.lasting.copy_(self.record.step * torch.tensor(usual.lasting))
+        model.taught.copy_(self.record.start + self.record.step * torch.tensor([frames.min(), frames.max()]).double())
         model.bounded_by([torch.from_numpy(values[channel == c]) for c in range(count)])
         model.prepare(
             lesson,
@@ -126,7 +129,7 @@ class QuestionTask(Task):
 
         Gaps around the time that is asked for; forecasts from all that was read before; places silent in the window.
         """
-        plan = replace(self.plan, sparse=0.0, sparse_unread=0.0, silent=0.0)
+        plan = replace(self.plan, sparse=0.0, sparse_unread=0.0, silent=0.0, stale=0.0)
         here, ahead = plan.fill + plan.now > 0, plan.ahead > 0 and bool(plan.leads)
         found = {}
         if here:
@@ -148,7 +151,7 @@ class QuestionTask(Task):
         )
 
     def _unread(self, readings: np.ndarray, word: str) -> Iterator[Lesson]:
-        plan = replace(self.plan, unread=1.0, sparse_unread=0.0)  # the network as it is
+        plan = replace(self.plan, unread=1.0, sparse_unread=0.0, stale=0.0)  # the network as it is
         if plan.leads and plan.ahead:
             plan = replace(plan, fill=0.3, now=0.2, ahead=0.5)  # the kinds ahead are many
         return self._drawn(readings, plan, 1 / 4, word)

@@ -54,7 +54,7 @@ class HowRead(BaseModel):
 
 # Of a run folder; raised whenever the weights of any model change names or shapes (`tests/test_checkpoint.py` sees it).
 # A run of an earlier format is opened as long as its weights still fit.
-FORMAT = 7
+FORMAT = 8
 Document = dict[str, Any]
 
 
