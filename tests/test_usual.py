@@ -156,7 +156,7 @@ def test_training_leaves_out_more_time_around_its_share_of_the_questions():
     for least in (2, 5, 10):  # log-uniform from one to all blocks
         share = 0.6 * (1 - np.log(least) / np.log(blocks))
         assert abs((reach >= least).mean() - share) < 4 * np.sqrt(share * (1 - share) / count)
-    cells = everywhere().expand(count, -1)
+    cells = everywhere().repeat(count, 1)
     for row in (int(np.argmax(reach == 3)), int(np.argmax(reach == 7))):
         block = int(lesson.frame[row]) // BLOCK
         leave = range(block - reach[row], block + reach[row] + 1)

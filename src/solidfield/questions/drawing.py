@@ -49,7 +49,7 @@ class Plan:
     sparse_unread: float = 1.0  # ... and of those about unread places
     silent: float = 0.1  # of the others: the place is known, but nothing of it in the window
     as_was: float = 0.3  # of the others at stations: gaps as the record itself had them at another time
-    stale: float = 0.5  # of all: what is usual is known from farther away in time alone
+    stale: float = 0.25  # of all: what is usual is known from farther away in time alone
 
     @property
     def reach(self) -> int:
