@@ -8,8 +8,8 @@ predicted, and the score is
 
 Beside ours stands what people really use: a forest of 100 trees on (time, lat, lon), fitted to those rows, as a
 quantile forest. Our weights come from the seasons that are not judged (spring and autumn); what is known of the judged
-winter is what the protocol gives, of which a question looks at eight hours on either side, and which tells how wide
-laws are to be there (`prediction/at_hand.py`).
+winter is what the protocol gives, of which a question looks at eight hours on either side, and which tells how far
+from kriging's and how wide laws are to be there (`prediction/at_hand.py`).
 """
 
 from __future__ import annotations
