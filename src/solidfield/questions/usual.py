@@ -9,7 +9,8 @@ more than chance would have.
 
 A question about a training reading must not know it by what is usual at its own place: the blocks around its frame
 are left out, for its own place and for all its neighbours alike, since that is how it will be when it is asked later.
-How many varies: what is usual is to tell what a place is like, not which one it is, and it may be long ago. (m_t is fitted once for all questions; what one reading adds to it at other times is a few thousandths of itself.)
+How many varies: what is usual is to tell what a place is like, not which one it is, and it may be long ago. (m_t is
+fitted once for all questions; what one reading adds to it at other times is a few thousandths of itself.)
 
 What is usual lasts for weeks and changes with the season. Beyond the time that training saw it counts by
 
