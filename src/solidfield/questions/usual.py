@@ -47,11 +47,11 @@ class Usual:
 
     cells: Tensor  # (P,) int64, flat in (C, H, W), ascending
     blocks: int  # of the whole record
+    lasting: tuple[float, ...]  # (C,) l of each variable, in frames
     key: Tensor  # (E,) int64, ascending: place * blocks + block, for every block in which a place was read
     sums: Tensor  # (E + 1, 2) float64: running sums of the blocks' mean departures, and of their squares' means
     doubt: Tensor  # (P,) r of the place's variable; inf: nothing is usual
     typical: Tensor  # (P,) variance of departures within a place, of its variable
-    lasting: tuple[float, ...]  # (C,) l of each variable, in frames
 
     def at(
         self, cell: Tensor, frame: Tensor | None = None, reach: Tensor | int = 1
@@ -80,7 +80,7 @@ class Usual:
 
     def to(self, device: torch.device | str) -> Usual:
         cells, *told = (part.to(device) for part in (self.cells, self.key, self.sums, self.doubt, self.typical))
-        return Usual(cells, self.blocks, *told, self.lasting)
+        return Usual(cells, self.blocks, self.lasting, *told)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def usual(
         lasting[channel] = BLOCK * _lasting(means[entries, 0], numbered, key[entries] % blocks, blocks)
     sums = np.concatenate([np.zeros((1, 2)), np.cumsum(means, 0)])
     told = (torch.from_numpy(part) for part in (key, sums, doubt, typical))
-    return Usual(torch.from_numpy(cells), blocks, *told, tuple(lasting))
+    return Usual(torch.from_numpy(cells), blocks, tuple(lasting), *told)
 
 
 def _departures(
