@@ -411,6 +411,8 @@ def test_maps_long_after_training_say_how_far_what_is_usual_counts(run, monkeypa
     last = run.model.taught[1] - pd.Timestamp(frames["time"].values[0]).timestamp()
     lapse = HOURS + 200 + 143 - float(last) / 3600
     assert f"counts for {100 * np.exp(-((lapse / 100) ** 2) / 2):.0f} %" in notes
+    assert "notes" not in run.fill(frames, members=4).attrs
+    assert "was usual at places in training counts for" in run.fill(later, members=4).attrs["notes"]
 
 
 def test_a_forecast_is_recalibrated_by_nothing_later(run):

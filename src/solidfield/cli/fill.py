@@ -46,6 +46,8 @@ def fill(
     gaps = int(filled["filled"].sum())
     if json:
         counts = {"given": len(filled) - gaps, "filled": gaps}
-        show.as_json({"out": str(out), "maps": str(maps) if maps else None, **counts})
+        show.as_json({"out": str(out), "maps": str(maps) if maps else None, **counts, **filled.attrs})
     else:
+        if "notes" in filled.attrs:
+            show.line("note", filled.attrs["notes"])
         show.line("filled", f"{gaps:,} gaps beside {len(filled) - gaps:,} readings; {out}")

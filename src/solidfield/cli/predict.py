@@ -182,6 +182,8 @@ def predict(
             | ({"answers": [_plain(entry) for entry in found]} if found else {})
         )
         return
+    if maps.attrs.get("notes"):
+        show.line("note", maps.attrs["notes"])
     print_answers(found, zone)
     if out is not None:
         show.line("maps", f"{out}{'   (oracle: leaks dense truth)' if opened.leaks else ''}")

@@ -93,9 +93,7 @@ def set_maps(
     told = None  # workers open the run as it was trained
     if recalibrate:
         told = _recalibrated(run, record, None if tuple(leads) == (0,) and not past_only else int(tick[rows].min()))
-        notes = "; ".join(filter(None, (notes, TOO_FEW if told is run.model else SAID)))
-    elif words := beyond_training(run.model, record.start + record.step * tick[rows]):
-        notes = "; ".join(filter(None, (notes, words)))
+    notes = "; ".join(filter(None, (notes, _said(run, record, tick[rows], told))))
     numbers, drawn = [int(tick[row]) for row in rows], members if keep_members else 0
     lead_time = (np.array(leads) * run.step * 1e9).round().astype("timedelta64[ns]")
     attributes = provenance(run, seed, members) | ({"notes": notes} if notes else {})
@@ -121,14 +119,16 @@ def set_maps(
     return maps_of(join([found[place] for place in range(len(rows))]))
 
 
-def beyond_training(model: SolidSet, times: np.ndarray) -> str:  # (n,) in the record's unit
-    """What to say of maps so long before or after training that places need not be as they were; empty: nothing."""
-    still = float(model.still(torch.from_numpy(np.asarray(times, np.float64))).min())
-    if still > LONG_AGO or not bool(model.usual.any()):
+def _said(run: RunRecord, record: Record, frames: np.ndarray, told: SolidSet | None) -> str:  # (n,) that are asked for
+    """What to say of answers in another season than that of training; `told`: recalibrated, if it was asked for."""
+    if told is not None:
+        return TOO_FEW if told is run.model else SAID
+    still = run.model.still(torch.from_numpy(record.start + record.step * frames.astype(np.float64)))
+    if not len(frames) or float(still.min()) > LONG_AGO or not bool(run.model.usual.any()):
         return ""
     return (
-        f"what was usual at places in training counts for {100 * still:.0f} % at these times; --recalibrate asks the "
-        "readings given how far to trust the run"
+        f"what was usual at places in training counts for {100 * float(still.min()):.0f} % at these times; "
+        "--recalibrate asks the readings given how far to trust the run"
     )
 
 
@@ -181,7 +181,8 @@ def fill_record(
     record = standard_record(run, frames)
     if recalibrate and past_only:
         raise SolidError("widths that all readings ask for look on what came later; leave recalibrate or past_only out")
-    model = _recalibrated(run, record, None) if recalibrate else run.model
+    told = _recalibrated(run, record, None) if recalibrate else None
+    model = told or run.model
     cells, column = np.unique(record.cells, return_inverse=True)
     read = np.zeros((len(record), len(cells)), bool)
     read[record.frames, column] = True
@@ -210,6 +211,8 @@ def fill_record(
     if frames.stations:
         iy, ix = run.grid.index(filled[y].to_numpy(), filled[x].to_numpy())
         filled.insert(1, "sensor", names_at(frames.stations, run.grid)[iy * run.grid.shape[1] + ix])
+    notes = _said(run, record, frame, told)
+    filled.attrs |= {"notes": notes} if notes else {}
     return filled
 
 
