@@ -10,7 +10,7 @@ one answers there alone: what the others know of it from gaps of its record no l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import torch
@@ -87,16 +87,15 @@ def calibrate(model: SolidSet, held_out: Iterable[Lesson], everywhere: Iterable[
 
 
 @torch.no_grad()
-def recalibrate(model: SolidSet, lessons: Iterable[Lesson], trust: float) -> None:
+def recalibrate(model: SolidSet, lessons: Callable[[], Iterable[Lesson]], trust: float) -> None:
     """Move laws towards what readings at hand ask for, first their departure, then their widths; with a trust of 1 all
     the way.
 
     Training knows the places at hand in part, so laws of unread ones widen as the prior's do, which knows none, and
-    depart from it as they did.
+    depart from it as they did. The lessons are asked for twice, since few of them fit into memory at once.
     """
-    asked_about = list(lessons)
-    _depart(model, asked_about, PLACED_KINDS, trust)
-    own, prior, kinds, channel, _ = _latents(model, asked_about)
+    _depart(model, lessons(), PLACED_KINDS, trust)
+    own, prior, kinds, channel, _ = _latents(model, lessons())
     for c in range(model.prior.channels):
         mine = channel == c
         if int(mine.sum()) < FEWEST:

@@ -15,6 +15,7 @@ forecasts readings up to the first time they start from. Off unless asked for, a
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from ..keys import torch_generator
 from ..models.set_calibration import recalibrate
 from ..models.solid_set import SolidSet
+from ..questions.asking import Lesson
 from ..questions.drawing import Plan, draw
 from ..questions.record import Record
 from ..scores.conformal import FEWEST
@@ -46,10 +48,12 @@ def recalibrated(
     # As the network is there: no sensor is away but those that are.
     as_it_is = replace(plan, sparse=0.0, sparse_unread=0.0, silent=0.0, outage=0.0, as_was=0.0)
     readings, windows = np.arange(len(known.cells)), len(np.unique(known.frames)) / plan.before
-    lessons = (
-        draw(known, readings, min(AT_ONCE, asked - start), as_it_is, "test", torch_generator(seed, "at hand", start))
-        for start in range(0, asked, AT_ONCE)
-    )
+
+    def lessons() -> Iterator[Lesson]:
+        for start in range(0, asked, AT_ONCE):
+            generator = torch_generator(seed, "at hand", start)
+            yield draw(known, readings, min(AT_ONCE, asked - start), as_it_is, "test", generator)
+
     fitting = copy.deepcopy(model)
     recalibrate(fitting, lessons, windows / (windows + 1))
     return fitting
