@@ -15,12 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from ..engine import Progress
 from ..errors import SolidError
 from ..grid import closed
+from . import places
+from .columns import ROLES
 from .doctor.diagnose import Diagnosis, diagnose
 from .error_table import Errors, ErrorTable, plain_errors
 from .frames import open_frames, save_frames, to_frames
@@ -207,6 +210,11 @@ def grid(
     told = ErrorTable.of_plain(plain_errors(errors), table, chosen)
     named = Stations() if stations and told.column in (None, table.columns.sensor) else None
     cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress, told, named)
+    if variables is None and not any(ROLES.get(role.lower()) == "values" for role in columns or {}):
+        away = places.staying(cube)
+        if away.any():
+            said.append(places.left_out([table.variables[v] for v in np.flatnonzero(away)], table.columns.values))
+            chosen, cube = [v for v, stays in zip(chosen, away, strict=True) if not stays], places.without(cube, away)
     standing = named.finish(layout.grid) if named else []
     if not layout.bounded:
         layout = replace(layout, grid=closed(layout.grid.part(cube.first_cell, cube.count.shape[2:])))

@@ -22,7 +22,7 @@ from . import groups, series
 from .counts import Counts
 from .coverage import Candidate, candidates, choose, common
 from .findings import SEVERITIES, Finding, Scene
-from .locations import Places, misplaced, places_of
+from .locations import Places, misplaced, numbers_of_places, places_of
 from .outlook import outlook
 from .reservoir import NUMBERS, Keeper, Kept
 from .time_shifts import time_shifts
@@ -116,7 +116,12 @@ def _conclude(counts: Counts) -> Diagnosis:
     usual = steps.interval[np.isfinite(steps.interval)]
     interval = float(np.median(usual)) if len(usual) and identity != "none" else _between(kept)
     found = counts.findings() + _notes(counts, scene)
-    found += misplaced(scene, places) + series.duplicates(scene) + series.gaps(scene, steps)
+    found += (
+        misplaced(scene, places)
+        + numbers_of_places(scene, places)
+        + series.duplicates(scene)
+        + series.gaps(scene, steps)
+    )
     if identity != "none":
         found += series.stuck(scene, steps) + series.jumps(scene, steps)
     found += groups.outliers(scene) + groups.unit_slips(scene) + groups.unit_doubts(scene) + time_shifts(scene)

@@ -115,7 +115,7 @@ CONCENTRATION = (0.0, INFINITE)
 KINDS = (
     Kind(
         "temperature",
-        r"^(t|t2m|tas|temp|tmp|temperature|air_?temp.*|.*temperature.*|.*_temp)$",
+        r"^(t|ta|t2m|tas|temp|tmp|t_?air|t_?(min|max|mean|avg)|.*temperature.*|air_?t(emp)?|.*_temp)$",
         {"K": (150.0, 350.0), "degC": (-95.0, 65.0), "degF": (-140.0, 150.0), "": (-140.0, 350.0)},
     ),
     Kind("humidity", r"^(rh|hum|humidity|relative_humidity|.*humidity.*)$", {"%": (0.0, 100.0), "": (0.0, 100.0)}),
@@ -125,7 +125,7 @@ KINDS = (
         {"Pa": (3e4, 1.1e5), "hPa": (300.0, 1100.0), "": (0.0, 1.1e5)},
     ),
     Kind("wind speed", r"^(ws|wspd|wind_?speed|.*wind_?speed.*)$", {"": (0.0, 150.0)}),
-    Kind("precipitation", r"^(tp|pr|rain|precip.*|.*rainfall.*)$", {"": (0.0, INFINITE)}),
+    Kind("precipitation", r"^(tp|pr|rr|ppt|prcp|rain|precip.*|.*rainfall.*)$", {"": (0.0, INFINITE)}),
     Kind("radiation", r"^(ssrd|rsds|ghi|solar.*|.*radiation.*|.*irradiance.*)$", {"": (-50.0, 1500.0)}),
     Kind(
         "concentration", r"^(pm.*|aqi|no2?|nox|o3|ozone|so2|co2?|nh3|bc|voc.*|.*concentration.*)$", {"": CONCENTRATION}
@@ -134,6 +134,11 @@ KINDS = (
 UNITS = {"k": "K", "kelvin": "K", "degc": "degC", "c": "degC", "°c": "degC", "celsius": "degC",
          "degrees_celsius": "degC", "degf": "degF", "f": "degF", "°f": "degF", "fahrenheit": "degF", "%": "%",
          "percent": "%", "pa": "Pa", "hpa": "hPa", "mbar": "hPa", "millibar": "hPa"}  # fmt: skip
+# Words about a quantity that do not say what it is: units, and of what its readings are the mean.
+ABOUT = ("c|f|k|degc|degf|celsius|kelvin|fahrenheit|mm|cm|mmh|mmhr|pct|percent|pa|hpa|kpa|mbar|ms|mps|kmh|wm2|ug|mg|ng|"
+         "m3|ugm3|mgm3|ngm3|ppb|ppm|ppbv|ppmv|avg|mean|median|min|max|sum|total|hourly|daily|\\d+(h|d|min)|value|raw|"
+         "corrected|calibrated|obs|observed")  # fmt: skip
+BEHIND, BEFORE = re.compile(rf"[_ .-]+({ABOUT})$"), re.compile(rf"^({ABOUT})[_ .-]+")
 MASSES = re.compile(r"^([umn]?g|µg|μg|ppb|ppm|ppbv|ppmv)([ /]|$)")  # units that only concentrations have
 
 
@@ -142,10 +147,14 @@ def kind_of(name: str, units: str) -> str:
 
     >>> kind_of("pm2_5", ""), kind_of("x17", "ug/m3"), kind_of("t2m", "K"), kind_of("depth", "m")
     ('concentration', 'concentration', 'temperature', '')
+    >>> kind_of("Temp_C", ""), kind_of("rain_mm_24h", ""), kind_of("daily_mean_no2_ug_m3", ""), kind_of("max", "")
+    ('temperature', 'precipitation', 'concentration', '')
     """
-    for kind in KINDS:
-        if re.match(kind.words, name.lower()):
-            return kind.name
+    bare, before = name.lower(), ""
+    while bare != before:
+        if found := next((kind.name for kind in KINDS if re.match(kind.words, bare)), ""):
+            return found
+        bare, before = BEFORE.sub("", BEHIND.sub("", bare)), bare
     if MASSES.match(units.lower()):
         return "concentration"
     return "temperature" if plain_units(units) in ("K", "degC", "degF") else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..places import says_where
 from .findings import Finding, Scene
 
 FAR = 3.0  # ranges beyond the range
@@ -84,6 +85,21 @@ def _spacing(axis: np.ndarray) -> float | None:  # (P,)
     if np.abs(ratio - np.round(ratio)).max() > 0.02 or (lines[-1] - lines[0]) / smallest > LINES:
         return None
     return float(f"{(lines[-1] - lines[0]) / np.round((lines[-1] - lines[0]) / smallest):.6g}")
+
+
+def numbers_of_places(scene: Scene, places: Places) -> list[Finding]:
+    """Columns that are no readings: what they hold stays the same at every place."""
+    found = []
+    for v, name in enumerate(scene.variables):
+        values = pd.Series(scene.kept.values[:, v]).groupby(places.of)
+        low, high, count = (getattr(values, end)().to_numpy() for end in ("min", "max", "count"))
+        if says_where(low[count > 0], high[count > 0], count[count > 0]):
+            several = f"{(count > 1).sum():,} places"
+            text = f"{name}: the same at each of {several} at all times, so a number or a property of it"
+            remedy = "nothing, if another column is read: `solid grid` and `solid train` leave it out, and say so; "
+            remedy += f"else name what to read (--columns value={name}), or the sensor (--columns sensor={name})"
+            found.append(scene.finding("place-number", "doubt", text, np.flatnonzero(count[places.of] > 1), remedy))
+    return found
 
 
 def misplaced(scene: Scene, places: Places) -> list[Finding]:

@@ -1,0 +1,60 @@
+"""Columns that say where, not what: a number of a place, or one of its properties, that no name gives away.
+
+A column of numbers is a variable unless its name says otherwise (`columns.py`), in the languages that the names are in.
+What never changes at any place, through many readings, is the number of a station, its height, the length of a mast.
+It would be modelled as a field, and judged as one that is easy to predict. Numbers of stations that share a cell change
+there with whoever reads, so a few places may change where all others have a number of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .accumulate import Cube
+
+AGAIN = 30  # readings of places that were read before, below which staying the same says little
+STAYING = 0.9  # share of the places that stay the same, and of these that have a number of their own
+
+
+def says_where(low: np.ndarray, high: np.ndarray, count: np.ndarray) -> bool:  # (P,) each
+    """Does a column stay the same at its places? By its ends and its number of readings at each.
+
+    >>> mast, pm = np.array([2.0, 2.0, 10.0]), np.array([41.0, 17.0, 88.0])
+    >>> says_where(mast, mast, np.full(3, 50)), says_where(mast, pm, np.full(3, 50)), says_where(mast, mast, np.ones(3))
+    (True, False, False)
+    """
+    several = count > 1
+    if several.sum() < 2 or (count[several] - 1).sum() < AGAIN:
+        return False
+    still = low[several] == high[several]
+    own = len(np.unique(low[several][still]))
+    return bool(still.all() or (still.mean() >= STAYING and own >= STAYING * still.sum()))
+
+
+def staying(cube: Cube) -> np.ndarray:  # (V,) bool
+    """Which variables of frames say where and not what; none where that would leave nothing."""
+    found = np.zeros(cube.mean.shape[1], bool)
+    for v in range(len(found)):
+        values = cube.mean[:, v]
+        low, high = np.fmin.reduce(values), np.fmax.reduce(values)
+        found[v] = says_where(low.ravel(), high.ravel(), np.isfinite(values).sum(0).ravel())
+    return np.zeros_like(found) if found.all() else found
+
+
+def without(cube: Cube, away: np.ndarray) -> Cube:  # (V,) bool
+    """The frames without some of their variables."""
+    error = None if cube.error is None else cube.error[:, ~away]
+    return replace(
+        cube, count=cube.count[:, ~away], mean=cube.mean[:, ~away], spread=cube.spread[:, ~away], error=error
+    )
+
+
+def left_out(names: Sequence[str], columns: Sequence[str]) -> str:
+    """What is said of variables that were left out, among all columns of readings."""
+    return (
+        f"{', '.join(names)}: the same at every place at all times, as its number or one of its properties would be "
+        f"and a reading would not, so left out; --columns value={'+'.join(columns)} reads all the same"
+    )
