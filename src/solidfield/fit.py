@@ -36,6 +36,7 @@ from .pairs.scaling import Scaling, check_transform
 from .pairs.store import PairStore, is_pairs, open_pairs
 from .readings.error_table import Errors, plain_errors
 from .readings.intake import Readings, Say, read_frames, tell
+from .readings.place_table import Places, plain_places
 from .run import Run, load
 from .training.folder import BEGUN, barely_begun, check_reading, recorded_run
 from .training.loop import check_schedule, train
@@ -62,6 +63,7 @@ def fit(
     dates: str | None = None,
     units: str | None = None,
     name: str | None = None,
+    places: Places | None = None,
     drop_above: float | None = None,
     errors: Errors | None = None,
     transform: str | None = None,
@@ -103,7 +105,7 @@ def fit(
         Size of a cell ("1km", "0.01deg") and time step ("1h"). Default: as the readings suggest.
     variables : sequence of str, optional
         Which to model. Default: all.
-    columns, dates, units, name : optional
+    columns, dates, units, name, places : optional
         How to read the table, as for `check`.
     timezone : str, optional
         Of times without an offset, and of the calendar and the held-out days: "Asia/Kolkata" or "+05:30".
@@ -170,6 +172,7 @@ def fit(
         "dates": dates,
         "units": units,
         "name": name,
+        "places": plain_places(places),
         "drop_above": drop_above,
         "errors": plain_errors(errors),
     }

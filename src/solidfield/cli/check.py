@@ -12,7 +12,7 @@ from ..readings.intake import check as check_table
 from . import reading, show
 
 
-@reading.takes("columns", "timezone", "dates", "units", "name")
+@reading.takes("columns", "timezone", "dates", "units", "name", "places")
 def check(
     files: reading.FilesArgument,
     *,

@@ -14,7 +14,7 @@ from ..run import load
 from . import reading, show
 
 
-@reading.takes("columns", "timezone", "dates", "drop_above", "errors")
+@reading.takes("columns", "timezone", "dates", "places", "drop_above", "errors")
 def fill(
     run: Annotated[Path, typer.Argument(help="A run folder of model solid-set (solid train).")],
     inputs: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tables or frames of readings.")],

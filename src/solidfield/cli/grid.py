@@ -13,7 +13,7 @@ from ..readings.intake import grid as grid_table
 from . import reading, show
 
 
-@reading.takes("cell", "every", "variables", "columns", "timezone", "dates", "units", "name")
+@reading.takes("cell", "every", "variables", "columns", "timezone", "dates", "units", "name", "places")
 def grid(
     files: reading.FilesArgument,
     out: Annotated[Path, typer.Option(help="Frames to write: .nc or .zarr.")],

@@ -18,7 +18,7 @@ from . import reading, show
 from .answers import parse_place
 
 
-@reading.takes("columns", "timezone", "dates", "drop_above", "errors")
+@reading.takes("columns", "timezone", "dates", "places", "drop_above", "errors")
 def place(
     run: Annotated[Path, typer.Argument(help="A run folder (solid train).")],
     inputs: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tables or frames of readings.")],

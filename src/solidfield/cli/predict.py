@@ -27,7 +27,7 @@ from .train import DynamicOption, open_fields
 BACK = 24  # steps before the last frame that assimilation begins, where nothing else is asked for
 
 
-@reading.takes("columns", "timezone", "dates", "units", "drop_above", "errors")
+@reading.takes("columns", "timezone", "dates", "units", "places", "drop_above", "errors")
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder (solid train).")],
     inputs: Annotated[

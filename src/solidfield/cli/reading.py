@@ -53,6 +53,9 @@ OPTIONS: dict[str, Any] = {  # by their names in Python
     "name": Annotated[
         str | None, typer.Option(help="What to call the variable: PM2.5; of several: pm=PM2.5,t=temperature.")
     ],
+    "places": Annotated[
+        Path | None, typer.Option(help="Where sensors stand, if the readings do not say: CSV of name, lat, lon.")
+    ],
     "drop_above": DropAboveOption,
     "errors": ErrorsOption,
 }

@@ -30,7 +30,7 @@ from . import reading, show
 STEPS = 6  # leads at most that a run forecasts where nothing is asked for
 
 
-@reading.takes("columns", "timezone", "dates", "units", "name", "drop_above")
+@reading.takes("columns", "timezone", "dates", "units", "name", "places", "drop_above")
 def view(
     files: Annotated[
         list[Path],

@@ -30,7 +30,7 @@ from ..training.record import RunRecord
 
 FramesLike: TypeAlias = Readings | np.ndarray
 # What a run remembers of how its readings were read.
-ASSUMED = ("timezone", "columns", "dates", "units", "name", "drop_above", "errors")
+ASSUMED = ("timezone", "columns", "dates", "units", "name", "places", "drop_above", "errors")
 Times = str | np.datetime64 | Sequence[str] | Sequence[np.datetime64] | np.ndarray
 Fields = Callable[[np.ndarray], np.ndarray]  # (N,) seconds -> (N, G, H, W) dynamic fields
 
@@ -83,7 +83,8 @@ def read_new(run: RunRecord, readings: Readings, *, say: Say | None = None, **op
     say : callable, optional
         Is told in words what was assumed and what became of the rows. Default: the package's log.
     **options
-        Of `read_frames`: timezone, columns, dates, units, drop_above, errors. Default: as when the run was trained.
+        Of `read_frames`: timezone, columns, places, dates, units, drop_above, errors. Default: as when the run was
+        trained.
 
     Returns
     -------
@@ -126,6 +127,7 @@ def _in_words(options: dict[str, Any]) -> str:
 
     def words(name: str, value: Any) -> str:
         told = f"by {value['by']}" if name == "errors" and value["by"] else "as one number" if name == "errors" else ""
+        told = f"of {len(value['at'])} sensors" if name == "places" else told
         return f"{name.replace('_', ' ')} {told or plain(value)}"
 
     return ", ".join(words(name, value) for name, value in options.items())

@@ -89,7 +89,7 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     chosen = _named(headers, named or {}, where)
     date = None
     if "time" not in chosen:
-        times = [header.name for header in _by_name(headers, TIMES, "time")]
+        times = [header.name for header in by_name(headers, TIMES, "time")]
         dates = [name for name in times if plain(name) in ("date", "day")]
         clocks = [name for name in times if plain(name) in ("time", "localtime", "timeutc", "utctime")]
         if times:
@@ -97,13 +97,13 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
             date = dates[0] if dates and clocks and times[0] == clocks[0] else None
     places: dict[str, tuple[str, ...]] = {"y": LATITUDES, "x": LONGITUDES}
     for role, names in places.items():
-        found = _by_name(headers, names, role)
+        found = by_name(headers, names, role)
         if role not in chosen and found:
             chosen[role] = found[0].name
     missing = [role for role in ("time", "y", "x") if role not in chosen]
     if missing:
         raise _not_found(missing, headers, where)
-    named_sensors = [*_by_name(headers, SENSORS, "sensor"), *(h for h in headers if names_something(h.name))]
+    named_sensors = [*by_name(headers, SENSORS, "sensor"), *(h for h in headers if names_something(h.name))]
     named_sensors = [h for h in named_sensors if h.name not in (*chosen.values(), date)]
     if "sensor" not in chosen and named_sensors:
         chosen["sensor"] = named_sensors[0].name
@@ -211,7 +211,7 @@ def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> d
     return chosen
 
 
-def _by_name(headers: Sequence[Header], names: Sequence[str], role: str) -> list[Header]:
+def by_name(headers: Sequence[Header], names: Sequence[str], role: str) -> list[Header]:
     """CF attributes first, then the usual names in order of preference."""
     by_attribute = [
         h for h in headers
@@ -238,8 +238,9 @@ def _not_found(missing: Sequence[str], headers: Sequence[Header], where: str) ->
     what = {"time": "time", "y": "latitude", "x": "longitude", "value": "numbers to read"}
     wanted = " and no ".join(f"column of {what[role]}" for role in missing)
     option = ",".join(f"{role}=NAME" for role in missing)
+    table = ", or give a table of where sensors stand (--places)" if {"y", "x"} <= set(missing) else ""
     return SolidError(
-        f"{where}: no {wanted} found among {_list([h.name for h in headers])}; name it with --columns {option}"
+        f"{where}: no {wanted} found among {_list([h.name for h in headers])}; name it with --columns {option}{table}"
     )
 
 

@@ -21,7 +21,7 @@ import pandas as pd
 from ..engine import each_ahead
 from ..errors import SolidError
 from .blocks import LINE_LIMIT, blocks, fields_of, lines_in, opened
-from .columns import split_units
+from .columns import TIMES, plain, split_units
 from .records import Batch, Columns, Header
 
 SEPARATORS = ",;\t|"
@@ -125,7 +125,8 @@ class CsvSource:
                 f"{self.path}: no separator found in the header '{names[0][:80]}'; "
                 "separate the columns by commas, semicolons, tabs or |"
             )
-        if sum(bool(NUMBER.fullmatch(name)) for name in names) > 1:
+        headed = any(plain(name) in TIMES for name in names)  # then the numbers are those of stations
+        if sum(bool(NUMBER.fullmatch(name)) for name in names) > 1 and not headed:
             raise SolidError(f"{self.path}: the first line holds numbers; give the file a header with column names")
         twice = [name for name in names if name and names.count(name) > 1]
         if twice:

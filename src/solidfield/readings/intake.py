@@ -22,7 +22,7 @@ import xarray as xr
 from ..engine import Progress
 from ..errors import SolidError
 from ..grid import closed
-from . import places
+from . import unchanging
 from .columns import ROLES
 from .doctor.diagnose import Diagnosis, diagnose
 from .error_table import Errors, ErrorTable, plain_errors
@@ -30,6 +30,7 @@ from .frames import open_frames, save_frames, to_frames
 from .gridding import choose_variables, sum_readings
 from .layout import Layout, layout_of, plan_layout
 from .limits import Limits, parse_outliers
+from .place_table import Places
 from .stations import KEY, Stations, merged
 from .table import CHUNK, Table, open_table
 
@@ -46,6 +47,7 @@ def check(
     dates: str | None = None,
     units: str | None = None,
     name: str | None = None,
+    places: Places | None = None,
     refused: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Diagnosis:
@@ -68,6 +70,10 @@ def check(
         Of the values, where the readings do not say: one unit, or one for each variable, comma-separated.
     name : str, optional
         What to call the variable: "PM2.5"; of several, "pm=PM2.5,t=temperature". Default: as its column is called.
+    places : path, DataFrame or mapping, optional
+        Where sensors stand, for readings without coordinates: a table of their names with lat and lon (or y and x), or
+        `{"A": (lat, lon)}`. The readings are rows that name their sensor, or have a column for each of them. Default:
+        the readings say where they were taken.
     refused : path, optional
         CSV to write, with every field refused and the reason.
     progress : callable, optional
@@ -93,7 +99,8 @@ def check(
     >>> diagnosis.rows, [finding.what for finding in diagnosis.findings]
     (48, ['time-zone'])
     """
-    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates, name=name)
+    how: dict[str, Any] = {"columns": columns, "timezone": timezone, "units": units, "dates": dates, "name": name}
+    table = open_table(_one(readings), places=places, **how)
     return diagnose(table, refused=None if refused is None else Path(refused), progress=progress)
 
 
@@ -109,6 +116,7 @@ def grid(
     dates: str | None = None,
     units: str | None = None,
     name: str | None = None,
+    places: Places | None = None,
     bounds: tuple[float, float, float, float] | None = None,
     domain: str | Path | Mapping[str, Any] | None = None,
     like: Layout | xr.Dataset | None = None,
@@ -139,7 +147,7 @@ def grid(
         Time step, "30min", "1h" or "1d". Default: likewise.
     variables : sequence of str, optional
         Which to keep. Default: all.
-    columns, timezone, dates, units, name : optional
+    columns, timezone, dates, units, name, places : optional
         How to read the table, as for `check`.
     bounds : (south, west, north, east), optional
         Outer edges of the grid in degrees; from west to east across the dateline where west is the larger. Default:
@@ -196,7 +204,8 @@ def grid(
     ([[[2.0]]], [[[2]]])
     """
     said: list[str] = []
-    table = open_table(_one(readings), columns=columns, timezone=timezone, units=units, dates=dates, name=name)
+    how: dict[str, Any] = {"columns": columns, "timezone": timezone, "units": units, "dates": dates, "name": name}
+    table = open_table(_one(readings), places=places, **how)
     if like is None and table.lattice is None and (cell is None or every is None):
         cell, every, why = suggest(table, cell, every)
         said.append(why)
@@ -211,10 +220,13 @@ def grid(
     named = Stations() if stations and told.column in (None, table.columns.sensor) else None
     cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress, told, named)
     if variables is None and not any(ROLES.get(role.lower()) == "values" for role in columns or {}):
-        away = places.staying(cube)
+        away = unchanging.staying(cube)
         if away.any():
-            said.append(places.left_out([table.variables[v] for v in np.flatnonzero(away)], table.columns.values))
-            chosen, cube = [v for v, stays in zip(chosen, away, strict=True) if not stays], places.without(cube, away)
+            said.append(unchanging.left_out([table.variables[v] for v in np.flatnonzero(away)], table.columns.values))
+            chosen, cube = (
+                [v for v, stays in zip(chosen, away, strict=True) if not stays],
+                unchanging.without(cube, away),
+            )
     standing = named.finish(layout.grid) if named else []
     if not layout.bounded:
         layout = replace(layout, grid=closed(layout.grid.part(cube.first_cell, cube.count.shape[2:])))
@@ -241,7 +253,7 @@ def read_frames(readings: Readings, *, say: Say | None = None, **options: Any) -
     say : callable, optional
         Is told in words what was assumed and what became of the rows. Default: the package's log.
     **options
-        Of `grid`: cell, every, timezone, columns, dates, units, drop_above and the others.
+        Of `grid`: cell, every, timezone, columns, places, dates, units, drop_above and the others.
 
     Returns
     -------

@@ -95,7 +95,7 @@ def to_rows(
         refuse(nothing & sound & ~unread, columns.values[0], NO_VALUE)
         sound &= ~nothing
     refused.sort(key=lambda entry: entry.row)
-    sensor = None if columns.sensor is None else _names(batch.data[columns.sensor])
+    sensor = None if columns.sensor is None else names_of(batch.data[columns.sensor])
     rows = Rows(np.broadcast_to(np.int32(file), n), batch.row, time, y, x, values, sensor, error)
     return (rows if sound.all() else rows.where(sound)), refused
 
@@ -200,7 +200,7 @@ def time_column(batch: Batch, columns: Columns) -> Any:
     return date.astype(object).astype(str).str.strip() + " " + clock.astype(object).astype(str).str.strip()
 
 
-def _names(column: Any) -> np.ndarray:  # (n,) str objects
+def names_of(column: Any) -> np.ndarray:  # (n,) str objects
     series = pd.Series(column)
     codes, distinct = pd.factorize(series)  # missing ones have code -1
     whole = series.dtype.kind == "f"  # identifiers that became floats because one is missing: 12, not 12.0

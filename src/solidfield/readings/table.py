@@ -28,6 +28,7 @@ from .columnar import FrameSource, ParquetSource
 from .columns import find_columns, geographic, is_taken, label, left_out, split_units, words_of_errors
 from .csvfile import CsvSource
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
+from .place_table import Places, placed, plain_places
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
 from .rows import ACROSS, EAST, MIXED, SWAPPED, WEST, meridian, refuse_beyond, time_column, to_rows
 from .size import BEYOND, usual_size
@@ -139,16 +140,17 @@ def open_table(
     units: str | None = None,
     dates: str | None = None,
     name: str | None = None,
+    places: Places | None = None,
 ) -> Table:
     """Readings from a path, a list of paths, a folder, a glob, a pandas DataFrame or an xarray object.
 
     `columns` names columns by role (time, y, x, value, sensor, error; several variables as "pm1+pm10"), `timezone` is
     that of times without an offset, `units` are those of the values (one, or one for each, comma-separated), `dates`
     is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M", `name` is what the variable is to be called, or
-    "pm=PM2.5,t=temperature" where there are several.
+    "pm=PM2.5,t=temperature" where there are several, `places` is a table of where sensors stand.
     """
     form = find_format(timezone, dates)
-    sources, notes = open_sources(source, columns)
+    sources, notes = open_sources(source, columns, plain_places(places))
     parts = []
     for one, found in sources:
         says_utc = form.zone is None and split_units(found.time)[1].upper() in ("UTC", "GMT")  # "time (UTC)"
@@ -171,26 +173,31 @@ def open_table(
 Found = tuple[Source, Columns]
 
 
-def open_sources(source: Any, columns: Mapping[str, str] | None) -> tuple[list[Found], list[str]]:
+def open_sources(
+    source: Any, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None = None
+) -> tuple[list[Found], list[str]]:
     """The files or objects behind what the user gave; of a folder or a glob, those that are tables of readings."""
+    how = columns, places
     if isinstance(source, pd.DataFrame):
-        return [_with_columns(FrameSource(source), columns)], []
+        return [_with_columns(FrameSource(source), *how)], []
     if isinstance(source, (xr.Dataset, xr.DataArray)):
-        return [_with_columns(ArraySource(source), columns)], []
+        return [_with_columns(ArraySource(source), *how)], []
     if isinstance(source, (str, Path)):
         path = Path(source)
         if path.is_dir() and path.suffix != ".zarr":
-            return _sift(sorted(p for p in path.iterdir() if _suffix(p) in OPENERS), str(path), columns)
+            return _sift(sorted(p for p in path.iterdir() if _suffix(p) in OPENERS), str(path), *how)
         if not path.exists() and any(sign in str(path) for sign in "*?["):
-            return _sift(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))), str(path), columns)
-        return [_with_columns(open_file(path), columns)], []
+            return _sift(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))), str(path), *how)
+        return [_with_columns(open_file(path), *how)], []
     paths = list(source)
     if not paths:
         raise SolidError("no file of readings given")
-    return [_with_columns(open_file(Path(path)), columns) for path in paths], []
+    return [_with_columns(open_file(Path(path)), *how) for path in paths], []
 
 
-def _with_columns(source: Source, columns: Mapping[str, str] | None) -> Found:
+def _with_columns(source: Source, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None) -> Found:
+    if places is not None:
+        source, columns = placed(source, columns, places)
     return source, find_columns(source.headers, columns, source.name)
 
 
@@ -206,12 +213,14 @@ def _suffix(path: Path) -> str:
     return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
-def _sift(paths: Sequence[Path], where: str, columns: Mapping[str, str] | None) -> tuple[list[Found], list[str]]:
+def _sift(
+    paths: Sequence[Path], where: str, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None
+) -> tuple[list[Found], list[str]]:
     kept: list[Found] = []
     notes: list[str] = []
     for path in paths:
         try:
-            kept.append(_with_columns(open_file(path), columns))
+            kept.append(_with_columns(open_file(path), columns, places))
         except SolidError as error:
             notes.append(f"{path.name} is left out: {str(error).removeprefix(f'{path}: ')}")
     if not kept:

@@ -69,7 +69,7 @@ def to_utc(column: Any, form: TimeFormat) -> Times:
     if dtype.kind in "iuf":
         return _numbers(np.asarray(column, dtype=np.float64), form)
     if dtype.kind == "S":  # fields of one length, as bytes of the file
-        fast = None if form.pattern else _fixed(column, form)
+        fast = None if form.pattern or not len(column) else _fixed(column, form)
         if fast is not None:
             return fast
         column = pd.Series(np.char.decode(column, "utf-8", "backslashreplace"))

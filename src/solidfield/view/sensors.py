@@ -84,7 +84,7 @@ def _clock(maps: xr.Dataset) -> Clock:
 def named_places(readings: Sequence[Path], grid: Grid, **options: Any) -> pd.DataFrame:
     """The sensors of a table that have names and stay within a cell, where they are."""
     nothing = pd.DataFrame({"name": [], "y": [], "x": []})
-    kept = {name: options.get(name) for name in ("columns", "timezone", "dates", "units", "name")}
+    kept = {name: options.get(name) for name in ("columns", "timezone", "dates", "units", "name", "places")}
     source = readings[0] if len(readings) == 1 else list(readings)
     if Path(readings[0]).suffix in (".nc", ".zarr"):
         return nothing

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..places import says_where
+from ..unchanging import says_where
 from .findings import Finding, Scene
 
 FAR = 3.0  # ranges beyond the range
