@@ -43,7 +43,9 @@ OPTIONS: dict[str, Any] = {  # by their names in Python
     ],
     "columns": Annotated[
         str | None,
-        typer.Option(metavar="ROLE=NAME,...", help="Readings: columns by role: time, y, x, value, sensor, error."),
+        typer.Option(
+            metavar="ROLE=NAME,...", help="Readings: columns by role: time, y, x, value, sensor, parameter, error."
+        ),
     ],
     "timezone": Annotated[str | None, typer.Option(help="Of times without an offset: Asia/Kolkata or +05:30.")],
     "dates": Annotated[

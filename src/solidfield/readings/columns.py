@@ -15,13 +15,23 @@ from .records import Columns, Header
 
 # Each in order of preference.
 TIMES = ("time", "datetime", "timestamp", "validtime", "dateandtime", "datetimeutc", "timeutc", "utctime", "utc",
-         "timestamputc", "observedat", "recordedat", "createdat", "ts", "epoch", "unixtime", "localtime", "date",
-         "day")  # fmt: skip
+         "timestamputc", "observedat", "recordedat", "createdat", "ts", "epoch", "unixtime", "timegmt", "localtime",
+         "timelocal", "zeit", "uhrzeit", "zeitpunkt", "fechahora", "hora", "heure", "date", "dategmt", "dateutc",
+         "datelocal", "datum", "fecha", "day")  # fmt: skip
+DATES = ("date", "day", "dategmt", "dateutc", "datelocal", "datum", "fecha")  # of TIMES: days,
+CLOCKS = ("time", "localtime", "timeutc", "utctime", "timegmt", "timelocal", "zeit", "uhrzeit", "hora", "heure")
+# ... times of day, and what together is one
+CALENDAR = (("year", "yr", "jahr"), ("month", "mon", "monat"), ("day", "dayofmonth", "tag"),
+            ("hour", "hr", "hourofday", "stunde"), ("minute",), ("second",))  # fmt: skip
 PROJECTED_Y, PROJECTED_X = ("y", "ycoord", "northing", "utmy", "ypos"), ("x", "xcoord", "easting", "utmx", "xpos")
-LATITUDES = ("latitude", "lat", "latdeg", "gpslat", "gpslatitude", *PROJECTED_Y)
-LONGITUDES = ("longitude", "lon", "long", "lng", "londeg", "gpslon", "gpslong", "gpslng", "gpslongitude", *PROJECTED_X)
+LATITUDES = ("latitude", "lat", "latdeg", "latwgs84", "gpslat", "gpslatitude", "latitud", "latitudine", "breite",
+             "breitengrad", *PROJECTED_Y)  # fmt: skip
+LONGITUDES = ("longitude", "lon", "long", "lng", "londeg", "lonwgs84", "gpslon", "gpslong", "gpslng", "gpslongitude",
+              "longitud", "longitudine", "laenge", "lnge", "laengengrad", "lngengrad", *PROJECTED_X)  # fmt: skip
 CARRIERS = ("sensor", "device", "station", "site", "probe", "node", "mote", "logger", "buoy", "float", "drifter",
-            "platform", "mooring", "glider", "monitor", "instrument", "vehicle", "bus", "wmo", "location")  # fmt: skip
+            "platform", "mooring", "glider", "monitor", "instrument", "vehicle", "bus", "wmo", "location", "gauge",
+            "gage", "borehole", "piezometer", "tower", "mast", "messstelle", "estacion", "estacin",
+            "stazione")  # fmt: skip
 NUMBERED = ("id", "", "name", "no", "nr", "num", "number", "code", "serial")  # behind what carries the sensor
 SENSORS = (*(carrier + ending for carrier in CARRIERS for ending in NUMBERED), "id", "name")
 IDENTIFIER = re.compile(r".*(?:[a-z0-9][_\s.-]+(?i:id)|[a-z0-9]I[Dd])")  # trip_id, plotID; no acid, no PID
@@ -40,7 +50,7 @@ EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e")
 METRES = ("m", "km", "metre", "meter", "metres", "meters")
 ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", "x": "x", "lon": "x", "long": "x",
          "longitude": "x", "value": "values", "values": "values", "variable": "values", "sensor": "sensor",
-         "id": "sensor", "error": "error"}  # fmt: skip
+         "id": "sensor", "error": "error", "parameter": "parameter"}  # fmt: skip
 
 # What frames and maps hold beside the variables: axes, masks, and parts of each variable.
 TAKEN = frozenset(("time", "lat", "lon", "latitude", "longitude", "y", "x", "domain", "observed", "never_supervised",
@@ -90,11 +100,15 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     date = None
     if "time" not in chosen:
         times = [header.name for header in by_name(headers, TIMES, "time")]
-        dates = [name for name in times if plain(name) in ("date", "day")]
-        clocks = [name for name in times if plain(name) in ("time", "localtime", "timeutc", "utctime")]
-        if times:
+        dates = [name for name in times if plain(name) in DATES]
+        parts = _calendar(headers) if all(name in dates for name in times) else ""
+        if parts and (not times or plain(times[0]) == "day"):
+            chosen["time"] = parts
+        elif times:
             chosen["time"] = times[0]
-            date = dates[0] if dates and clocks and times[0] == clocks[0] else None
+            if dates and plain(times[0]) in CLOCKS:  # a time of day needs its date, "Date GMT" for "Time GMT"
+                own = plain(times[0]).replace("time", "date")
+                date = next((name for name in dates if plain(name) == own), dates[0])
     places: dict[str, tuple[str, ...]] = {"y": LATITUDES, "x": LONGITUDES}
     for role, names in places.items():
         found = by_name(headers, names, role)
@@ -108,7 +122,10 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     if "sensor" not in chosen and named_sensors:
         chosen["sensor"] = named_sensors[0].name
     named_errors = chosen.pop("error", "").split("+")
-    taken, unread = {*chosen.values(), *named_errors, date}, (*NEITHER, *TIMES, *DATE_PARTS, *ALTITUDES)
+    taken, unread = (
+        {*chosen.values(), *chosen["time"].split("+"), *named_errors, date},
+        (*NEITHER, *TIMES, *DATE_PARTS, *ALTITUDES),
+    )
     values = tuple(chosen["values"].split("+")) if "values" in chosen else tuple(
         h.name for h in headers
         if h.numeric and h.name not in taken and plain(h.name) not in unread
@@ -119,6 +136,17 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     time = chosen["time"] if date is None else f"{date}+{chosen['time']}"
     errors = _errors(headers, values, named_errors, where)
     return Columns(time, chosen["y"], chosen["x"], values, chosen.get("sensor"), errors)
+
+
+def _calendar(headers: Sequence[Header]) -> str:
+    """Year, month and day in columns of their own, with hour, minute and second as far as there are any."""
+    found: list[str] = []
+    for words in CALENDAR:
+        name = next((h.name for word in words for h in headers if plain(h.name) == word), None)
+        if name is None:
+            break
+        found.append(name)
+    return "+".join(found) if len(found) >= 3 else ""
 
 
 def error_of(name: str, headers: Sequence[Header]) -> str:
@@ -198,7 +226,9 @@ def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> d
     for word, text in named.items():
         role = ROLES.get(word.lower())
         if role is None:
-            raise SolidError(f"'{word}' is no role of a column; choose among time, y, x, value, sensor, error")
+            raise SolidError(
+                f"'{word}' is no role of a column; choose among time, y, x, value, sensor, parameter, error"
+            )
         found = []
         for name in [text] if text in names else text.split("+"):
             matches = [n for n in names if n == name or split_units(n)[0] == name] or [

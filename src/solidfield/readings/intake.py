@@ -22,7 +22,7 @@ import xarray as xr
 from ..engine import Progress
 from ..errors import SolidError
 from ..grid import closed
-from . import unchanging
+from . import no_readings
 from .columns import ROLES
 from .doctor.diagnose import Diagnosis, diagnose
 from .error_table import Errors, ErrorTable, plain_errors
@@ -61,7 +61,8 @@ def check(
     readings : path, sequence of paths, DataFrame or xarray object
         A file (CSV, CSV.gz, Parquet, NetCDF, Zarr), several, a folder, a glob, or a table in memory.
     columns : mapping, optional
-        Columns by role (time, y, x, value, sensor, error) where their names do not tell: `{"time": "when"}`.
+        Columns by role (time, y, x, value, sensor, parameter, error) where their names do not tell:
+        `{"time": "when"}`.
     timezone : str, optional
         Of times without an offset: "Asia/Kolkata" or "+05:30". Default: they are taken as UTC, and that is a finding.
     dates : str, optional
@@ -220,12 +221,12 @@ def grid(
     named = Stations() if stations and told.column in (None, table.columns.sensor) else None
     cube, tally = sum_readings(table, layout, chosen, limits, listed, rows, max_memory, progress, told, named)
     if variables is None and not any(ROLES.get(role.lower()) == "values" for role in columns or {}):
-        away = unchanging.staying(cube)
+        away = no_readings.staying(cube)
         if away.any():
-            said.append(unchanging.left_out([table.variables[v] for v in np.flatnonzero(away)], table.columns.values))
+            said.append(no_readings.left_out([table.variables[v] for v in np.flatnonzero(away)], table.columns.values))
             chosen, cube = (
                 [v for v, stays in zip(chosen, away, strict=True) if not stays],
-                unchanging.without(cube, away),
+                no_readings.without(cube, away),
             )
     standing = named.finish(layout.grid) if named else []
     if not layout.bounded:

@@ -26,7 +26,7 @@ from ..errors import SolidError
 from .columnar import FrameSource
 from .columns import DATE_PARTS, LATITUDES, LONGITUDES, ROLES, TIMES, by_name, names_something, plain, split_units
 from .csvfile import CsvSource
-from .records import Batch, Columns, Header, Source
+from .records import NO_ROLES, Batch, Columns, Header, Source
 from .rows import names_of, to_numbers
 
 Places: TypeAlias = str | Path | pd.DataFrame | Mapping[str, Any]
@@ -34,7 +34,6 @@ SENSOR, VALUE = "sensor", "value"  # columns that a wide table is given
 SAMPLE = 1000  # rows that tell which column holds the names
 KNOWN = 0.5  # share of a column's names that must be told of, for it to be the sensors'
 SHOWN = 5  # names in a message
-NO_ROLES = Columns("\0", "", "", ())  # where every column is asked for by its name
 HOW = "give a table with a column of names and columns lat and lon (or y and x)"
 
 

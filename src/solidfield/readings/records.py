@@ -37,6 +37,9 @@ class Columns:
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
+NO_ROLES = Columns("\0", "", "", ())  # where every column is asked for by its name
+
+
 @dataclass(frozen=True)
 class Rows:
     """n rows that could be read."""

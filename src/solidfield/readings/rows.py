@@ -6,7 +6,7 @@ stays for the sake of the other variables. Nothing is dropped without a `Refused
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -190,14 +190,38 @@ def meridian(x: np.ndarray) -> float | None:
 
 
 def time_column(batch: Batch, columns: Columns) -> Any:
-    """The column of times; of two, the date and the time of day joined by a space."""
+    """The column of times; of two, the date and the time of day joined by a space; of more, year, month, day ..."""
     parts = [batch.data[name] for name in columns.time.split("+")]
     if len(parts) == 1:
         return parts[0]
+    if len(parts) > 2:
+        return instants([to_numbers(part, batch.decimal)[0] for part in parts])
     date, clock = (pd.Series(part).reset_index(drop=True) for part in parts)
     if date.dtype.kind == "M":
         date = date.dt.strftime("%Y-%m-%d")
     return date.astype(object).astype(str).str.strip() + " " + clock.astype(object).astype(str).str.strip()
+
+
+def instants(parts: Sequence[np.ndarray]) -> np.ndarray:  # (n,) each: year, month, day, hour ... -> (n,) datetime64[s]
+    """The times that numbers of the calendar say; NaT where they say none. Hour 24 is the end of its day.
+
+    >>> instants([np.array([2024.0, 2023.0]), np.array([2.0, 2.0]), np.array([29.0, 29.0]), np.array([24.0, 0.0])])
+    array(['2024-03-01T00:00:00',                 'NaT'], dtype='datetime64[s]')
+    """
+    year, month, day, *clock = parts
+    with np.errstate(invalid="ignore"):
+        whole = np.logical_and.reduce([part == np.floor(part) for part in parts])  # not where one is NaN
+        sound = whole & (year > 0) & (year < 10_000) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+        for part, most in zip(clock, (24, 59, 60), strict=False):
+            sound &= (part >= 0) & (part <= most)
+    first, second, third = (np.where(sound, part, 1).astype(np.int64) for part in (year, month, day))
+    months = (12 * (first - 1970) + second - 1).astype("M8[M]")
+    days = months.astype("M8[D]") + (third - 1)
+    sound &= days.astype("M8[M]") == months  # there is no 30 February
+    seconds = days.astype("M8[s]")
+    for part, size in zip(clock, (3600, 60, 1), strict=False):
+        seconds = seconds + size * np.where(sound, part, 0).astype(np.int64)
+    return np.where(sound, seconds, np.datetime64("NaT"))
 
 
 def names_of(column: Any) -> np.ndarray:  # (n,) str objects

@@ -25,12 +25,14 @@ from ..errors import SolidError
 from ..grid import Grid, nearest_turn
 from .arrays import ArraySource
 from .columnar import FrameSource, ParquetSource
-from .columns import find_columns, geographic, is_taken, label, left_out, split_units, words_of_errors
+from .columns import ROLES, find_columns, geographic, is_taken, label, left_out, plain, split_units, words_of_errors
 from .csvfile import CsvSource
+from .no_readings import counts_rows
+from .parameters import by_parameter
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .place_table import Places, placed, plain_places
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
-from .rows import ACROSS, EAST, MIXED, SWAPPED, WEST, meridian, refuse_beyond, time_column, to_rows
+from .rows import ACROSS, EAST, MIXED, SWAPPED, WEST, meridian, refuse_beyond, time_column, to_numbers, to_rows
 from .size import BEYOND, usual_size
 from .times import find_format, to_utc
 
@@ -144,8 +146,8 @@ def open_table(
 ) -> Table:
     """Readings from a path, a list of paths, a folder, a glob, a pandas DataFrame or an xarray object.
 
-    `columns` names columns by role (time, y, x, value, sensor, error; several variables as "pm1+pm10"), `timezone` is
-    that of times without an offset, `units` are those of the values (one, or one for each, comma-separated), `dates`
+    `columns` names columns by role (time, y, x, value, sensor, parameter, error; several variables as "pm1+pm10"),
+    `timezone` is that of times without an offset, `units` are those of the values (one, or one for each, comma-separated), `dates`
     is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M", `name` is what the variable is to be called, or
     "pm=PM2.5,t=temperature" where there are several, `places` is a table of where sensors stand.
     """
@@ -153,9 +155,9 @@ def open_table(
     sources, notes = open_sources(source, columns, plain_places(places))
     parts = []
     for one, found in sources:
-        says_utc = form.zone is None and split_units(found.time)[1].upper() in ("UTC", "GMT")  # "time (UTC)"
+        says_utc = form.zone is None and _says_utc(found.time)
         own = replace(form, zone=zone("UTC")) if says_utc else form
-        parts.append(Part(one, found, own, read_head(one, found)))
+        parts.append(_without_numbers(Part(one, found, own, read_head(one, found)), columns, notes))
         notes += one.notes
         notes += left_out(one.headers, found) + words_of_errors(one.headers, found)
     variables = _variables(parts[0].columns)
@@ -168,6 +170,30 @@ def open_table(
     table = Table(parts, variables, find_units(parts[0], units), notes)
     inspect(table)
     return table
+
+
+def _without_numbers(part: Part, columns: Mapping[str, str] | None, notes: list[str]) -> Part:
+    """The part without columns that count its rows, unless the user names its readings."""
+    gridded = getattr(part.source, "dims", None) is not None
+    if part.head is None or gridded or any(ROLES.get(role.lower()) == "values" for role in columns or {}):
+        return part
+    data, decimal, values = part.head.data, part.head.decimal, part.columns.values
+    numbers = [name for name in values if counts_rows(to_numbers(data[name], decimal)[0])]
+    if not numbers or len(numbers) == len(values):
+        return part
+    notes.append(f"{', '.join(numbers)}: numbers of rows, left out; --columns value=NAME reads them all the same")
+    stays = [place for place, name in enumerate(values) if name not in numbers]
+    errors = part.columns.errors and tuple(part.columns.errors[place] for place in stays)
+    return replace(part, columns=replace(part.columns, values=tuple(values[place] for place in stays), errors=errors))
+
+
+def _says_utc(time: str) -> bool:
+    """Is it in the name of the column?
+
+    >>> [_says_utc(name) for name in ("time (UTC)", "Date GMT+Time GMT", "datetime_utc", "time", "Local time")]
+    [True, True, True, False, False]
+    """
+    return split_units(time)[1].upper() in ("UTC", "GMT") or plain(time).endswith(("utc", "gmt"))
 
 
 Found = tuple[Source, Columns]
@@ -196,6 +222,7 @@ def open_sources(
 
 
 def _with_columns(source: Source, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None) -> Found:
+    source, columns = by_parameter(source, columns)
     if places is not None:
         source, columns = placed(source, columns, places)
     return source, find_columns(source.headers, columns, source.name)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..unchanging import says_where
+from ..no_readings import says_where
 from .findings import Finding, Scene
 
 FAR = 3.0  # ranges beyond the range
@@ -90,7 +90,7 @@ def _spacing(axis: np.ndarray) -> float | None:  # (P,)
 def numbers_of_places(scene: Scene, places: Places) -> list[Finding]:
     """Columns that are no readings: what they hold stays the same at every place."""
     found = []
-    for v, name in enumerate(scene.variables):
+    for v, name in enumerate(scene.variables if len(scene.kept) else ()):
         values = pd.Series(scene.kept.values[:, v]).groupby(places.of)
         low, high, count = (getattr(values, end)().to_numpy() for end in ("min", "max", "count"))
         if says_where(low[count > 0], high[count > 0], count[count > 0]):

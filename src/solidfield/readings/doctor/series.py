@@ -6,7 +6,7 @@ robust (medians and quantiles), so that the fault that is looked for does not hi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ SILENCE = 0.1  # of the whole time in which nothing at all was read: worth a dou
 
 @dataclass(frozen=True)
 class Steps:
-    """One reading a sensor and time, and the step in time to the next of the same sensor."""
+    """One row a sensor and time, and the step in time to the next of the same sensor."""
 
     kept: Kept  # n readings
     at: np.ndarray  # (n,) their places among the kept rows
@@ -42,7 +42,7 @@ def steps_of(kept: Kept) -> Steps:
     new = np.ones(len(kept), bool)
     new[1:] = (np.diff(kept.who) != 0) | (np.diff(kept.time) != 0)
     at = np.flatnonzero(new)
-    one = kept[at]
+    one = replace(kept[at], values=_first_values(kept.values, np.cumsum(new) - 1, len(at)))
     step = np.diff(one.time)
     follows = np.diff(one.who) == 0
     if kept.share < 1:
@@ -51,11 +51,23 @@ def steps_of(kept: Kept) -> Steps:
     return Steps(one, at, follows, step, usual.reindex(one.who).to_numpy(dtype=float))
 
 
+def _first_values(values: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:  # (n, V), (n,) -> (count, V)
+    """The first value of each variable in each group of rows: several quantities may have a row each."""
+    first = np.full((count, values.shape[1]), np.nan)
+    for v, column in enumerate(values.T):
+        read = np.flatnonzero(np.isfinite(column))
+        group, where = np.unique(of[read], return_index=True)
+        first[group, v] = column[read[where]]
+    return first
+
+
 def duplicates(scene: Scene) -> list[Finding]:
     """Rows of one sensor (or place) and time: the same again, or saying something else."""
     kept = scene.kept
     again = (np.diff(kept.who) == 0) & (np.diff(kept.time) == 0)
     other = np.diff(kept.content) != 0
+    read = np.isfinite(kept.values)
+    again &= (read[1:] & read[:-1]).any(1)  # else they are rows of several quantities
     exact, conflicting = np.flatnonzero(again & ~other) + 1, np.flatnonzero(again & other) + 1
     owner = "sensor" if scene.identity == "sensor" else "place"
     found = []

@@ -1,9 +1,10 @@
-"""Columns that say where, not what: a number of a place, or one of its properties, that no name gives away.
+"""Columns of numbers that are no readings, told by what they hold where no name gives them away.
 
 A column of numbers is a variable unless its name says otherwise (`columns.py`), in the languages that the names are in.
-What never changes at any place, through many readings, is the number of a station, its height, the length of a mast.
-It would be modelled as a field, and judged as one that is easy to predict. Numbers of stations that share a cell change
-there with whoever reads, so a few places may change where all others have a number of their own.
+What never changes at any place, through many readings, is the number of a station, its height, the length of a mast:
+it says where, not what. It would be modelled as a field, and judged as one that is easy to predict. Numbers of stations
+that share a cell change there with whoever reads, so a few places may change where all others have a number of their
+own. And what rises by one from row to row is the number of the row.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from .accumulate import Cube
 
 AGAIN = 30  # readings of places that were read before, below which staying the same says little
+ROWS = 20  # that are counted up by one, from which on they are numbered
 STAYING = 0.9  # share of the places that stay the same, and of these that have a number of their own
 
 
@@ -32,6 +34,15 @@ def says_where(low: np.ndarray, high: np.ndarray, count: np.ndarray) -> bool:  #
     still = low[several] == high[several]
     own = len(np.unique(low[several][still]))
     return bool(still.all() or (still.mean() >= STAYING and own >= STAYING * still.sum()))
+
+
+def counts_rows(values: np.ndarray) -> bool:  # (n,) of the first rows
+    """Does a column count them?
+
+    >>> counts_rows(np.arange(7.0, 99.0)), counts_rows(np.arange(0.0, 200.0, 2.0)), counts_rows(np.arange(5.0))
+    (True, False, False)
+    """
+    return len(values) >= ROWS and bool((np.diff(values) == 1).all())
 
 
 def staying(cube: Cube) -> np.ndarray:  # (V,) bool
