@@ -153,3 +153,59 @@ def test_empty_fields_beyond_the_header_are_nothing_wherever_lines_are_taken_apa
     frames = grid(tmp_path / "t.csv", cell="1km", every="1d")
     assert (int(frames.attrs["rows_read"]), int(frames.attrs["rows_refused"])) == (3, 1)
     assert frames["pm"].values[~np.isnan(frames["pm"].values)].tolist() == [3, 5, 6]
+
+
+def network(values):
+    """So many readings of five places."""
+    place, hour = np.arange(len(values)) % 5, np.arange(len(values)) // 5
+    stamps = pd.Timestamp("2024-01-01") + pd.to_timedelta(hour, unit="h")
+    return pd.DataFrame({"time": stamps, "lat": 10 + 0.1 * place, "lon": 20.0, "x1": values})
+
+
+@pytest.mark.parametrize("mark", [-99.0, -999.0, -999.9, -9999.0, -32768.0, 9999.0, 99999.99])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_number_that_stands_for_no_value_is_refused_by_row_and_said(mark, late):
+    values = np.random.default_rng(0).normal(20, 5, 4000).round(1)
+    at = np.arange(3001 if late else 1, 4000, 97)  # the first thousand rows need not show it
+    marked = values.copy()
+    marked[at] = mark
+    said = []
+    frames = gridded(network(marked), say=said.append)
+    clean = gridded(network(np.where(marked == mark, np.nan, values)))
+    assert np.array_equal(frames["x1"].values, clean["x1"].values, equal_nan=True)
+    assert frames.attrs["rows_refused"] == len(at)
+    assert any(f"{mark:.10g} stands for no value" in words for words in said)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [*np.linspace(-1500, 300, 400), -999.0],
+        [*np.geomspace(1, 6000, 400), 9999.0],
+        [999.0, 998.0, 12.0] * 50,  # where an instrument ends
+        [-99.0] * 100,
+    ],
+)
+def test_nines_among_readings_like_them_are_readings(values):
+    frames = gridded(network(np.array(values)))
+    assert frames["x1_count"].values.sum() == len(values)
+
+
+def test_words_above_the_header_are_left_out_and_said(tmp_path):
+    plain = network(np.arange(50.0) % 7).to_csv(index=False)
+    (tmp_path / "plain.csv").write_text(plain)
+    for number, words in enumerate(("Station data\n\n", "Station data\nAgency: X, Y\nPeriod 2024\n", "#x\nNetwork\n")):
+        path = tmp_path / f"words{number}.csv"
+        path.write_text(words + plain)
+        said = []
+        frames = gridded(path, say=said.append)
+        assert np.array_equal(frames["x1"].values, gridded(tmp_path / "plain.csv")["x1"].values, equal_nan=True)
+        assert any("lines hold no table" in text for text in said)
+
+
+def test_lines_are_counted_from_the_top_of_the_file(tmp_path):
+    lines = network(np.arange(50.0) % 7).to_csv(index=False).split("\n")
+    lines[5] = lines[5].rpartition(",")[0] + ",oops"
+    (tmp_path / "t.csv").write_text("Network\nof five places\n" + "\n".join(lines))
+    gridded(tmp_path / "t.csv", refused=tmp_path / "r.csv")
+    assert pd.read_csv(tmp_path / "r.csv").row.tolist() == [8]

@@ -143,3 +143,41 @@ def test_an_assumed_zone_is_said(tmp_path):
     assert table(tmp_path, "2024-01-01 00:00", timezone="UTC").notes == ()
     assert table(tmp_path, "2024-01-01 00:00Z").notes == ()
     assert table(tmp_path, "1709640000").notes == ()
+
+
+def test_hours_behind_a_compact_date_are_no_epoch():
+    stamps = pd.Timestamp("1999-12-30") + pd.to_timedelta(np.arange(0, 300_000, 37), unit="h")
+    form = TimeFormat(zone("UTC"))
+    for digits in (stamps.strftime("%Y%m%d%H"), stamps.strftime("%Y%m%d%H").astype(np.int64)):
+        times, reasons = to_utc(pd.Series(digits), form)
+        assert reasons is None or (reasons == "").all()
+        assert (times == stamps.to_numpy()).all()
+    times, _ = to_utc(pd.Series([1_893_456_000, 2_024_013_100, 2_024_133_100]), form)  # an epoch, a date, neither
+    assert times[0] == np.datetime64("2030-01-01")
+    assert times[1] == np.datetime64("2024-01-31")
+    assert np.isnat(times[2])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "%d-%b-%Y %H:%M",
+        "%d %B %Y %H:%M:%S",
+        "%B %d, %Y %I:%M %p",
+        "%a, %d %b %Y %H:%M",
+        "%d%b%Y %H:%M",
+        "%d-%b-%y %H:%M",
+    ],
+)
+@pytest.mark.parametrize("kind", [str, str.upper])
+def test_names_of_months_are_read_without_a_word(pattern, kind):
+    stamps = pd.Timestamp("2023-01-01 00:00") + pd.to_timedelta(np.arange(0, 9000, 101), unit="h")
+    times, reasons = to_utc(pd.Series([kind(text) for text in stamps.strftime(pattern)]), TimeFormat(zone("UTC")))
+    assert (reasons == "").all()
+    assert (times == stamps.to_numpy()).all()
+
+
+def test_a_word_that_is_no_month_is_refused():
+    times, reasons = to_utc(pd.Series(["01-Foo-2024", "31-Feb-2024", "Mayor 2024", "12 of May"]), TimeFormat())
+    assert np.isnat(times).all()
+    assert (reasons != "").all()

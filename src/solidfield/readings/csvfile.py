@@ -51,7 +51,11 @@ class CsvSource:
         start = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
         if start is None:
             raise SolidError(f"{path} is empty; give a table with a header line and one reading per line")
-        self.separator = max(SEPARATORS, key=lambda sign: _outside_quotes(lines[start]).count(sign))
+        begin = _table_begins(lines, start)
+        if begin > start:
+            self.notes.append(f"{path.name}: its first {begin} lines hold no table and are left out")
+            start = begin
+        self.separator = _separator(lines[start])
         reader = csv.reader(lines[start:], delimiter=self.separator, skipinitialspace=True)
         names = [name.strip() for name in next(reader)]
         self.header_end = start + 1  # its line number
@@ -238,6 +242,26 @@ class CsvSource:
         table = np.array(fields, dtype=object).reshape(-1, max(1, len(self.headers)))
         data = {name: pd.Series(table[:, i]).replace(list(MISSING), np.nan) for name, i in wanted.items()}
         return Batch(np.array(row, dtype=np.int64), data, faults, self.decimal)
+
+
+def _separator(line: str) -> str:
+    return max(SEPARATORS, key=lambda sign: _outside_quotes(line).count(sign))
+
+
+def _table_begins(lines: Sequence[str], first: int) -> int:
+    """The header's position: behind lines of words about the table, where one of columns and rows like it follow."""
+
+    def columns(line: str) -> tuple[int, str]:
+        sign = _separator(line)
+        return _outside_quotes(line).count(sign), sign
+
+    told = [(i, columns(line)) for i, line in enumerate(lines) if i >= first and line.strip()]
+    if told[0][1][0] > 1:
+        return first
+    for (i, own), *like in zip(told, told[1:], told[2:], strict=False):
+        if own[0] > 1 and all(other == own for _, other in like):
+            return i
+    return first
 
 
 def _outside_quotes(line: str) -> str:

@@ -23,6 +23,7 @@ EAST = "longitudes above 180 are converted from 0 .. 360 to -180 .. 180"
 WEST = "longitudes below 0 are degrees west"
 NO_VALUE = "no value"
 HUGE = "beyond any size of the first readings, by a factor of 1e12"
+STANDS = "stands for no value: far from all readings, and nothing but nines"
 LARGEST, INFINITE = 3e38, "not a finite number below 3e38, the largest that maps can hold"
 ACROSS = "sensors lie on both sides of the dateline: longitudes go on beyond 180"
 MIXED = "longitudes of 0 .. 360 are mixed with negative ones: do both mean the same places?"
@@ -106,18 +107,32 @@ def refuse_beyond(
     columns: Columns,
     name: str,  # of the file
     limits: np.ndarray,  # (V,)
+    nothing: Sequence[np.ndarray],  # (V,) numbers that stand for no value
     note: Callable[[str], None],
 ) -> tuple[Rows, list[Refused]]:
-    """Readings that are beyond any size of the others are none: they are refused, and that is said."""
+    """Readings that are beyond any size of the others are none, nor is what stands for no value: refused, and said."""
     values = rows.values
-    if len(rows) == 0 or ((values.min(axis=0) >= -limits) & (values.max(axis=0) <= limits)).all():
-        return rows, refused  # mostly so; not where a value is missing
-    bad = np.abs(values) > limits
+    if len(rows) == 0:
+        return rows, refused
+    low, high = np.fmin.reduce(values), np.fmax.reduce(values)
+    known = np.isfinite(low)
+    marks = [(low[v] <= none[none < 0].max(initial=-np.inf)) | (high[v] >= none[none > 0].min(initial=np.inf))
+             for v, none in enumerate(nothing)]  # fmt: skip
+    if ((low >= -limits) & (high <= limits) & ~np.array(marks))[known].all():
+        return rows, refused  # mostly so
+    beyond = np.abs(values) > limits
+    empty = np.stack([np.isin(values[:, v], none) for v, none in enumerate(nothing)], 1)
+    bad = beyond | empty
     if not bad.any():
         return rows, refused
     for i, v in np.argwhere(bad):
-        refused.append(Refused(name, int(rows.row[i]), columns.values[v], f"{values[i, v]:.10g}", HUGE))
-        note(f"'{columns.values[v]}' holds numbers beyond any size of its readings, which are refused")
+        column, text = columns.values[v], f"{values[i, v]:.10g}"
+        refused.append(Refused(name, int(rows.row[i]), column, text, STANDS if empty[i, v] else HUGE))
+        note(
+            f"'{column}': {text} stands for no value, so it is refused"
+            if empty[i, v]
+            else f"'{column}' holds numbers beyond any size of its readings, which are refused"
+        )
     refused.sort(key=lambda entry: entry.row)
     values = np.where(bad, np.nan, values)
     kept = np.asarray(np.isfinite(values).any(axis=1))

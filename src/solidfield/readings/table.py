@@ -33,7 +33,7 @@ from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .place_table import Places, placed, plain_places
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
 from .rows import ACROSS, EAST, MIXED, SWAPPED, WEST, meridian, refuse_beyond, time_column, to_numbers, to_rows
-from .size import BEYOND, usual_size
+from .size import BEYOND, no_values, usual_size
 from .times import find_format, to_utc
 
 __all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
@@ -82,7 +82,8 @@ class Table:
         """
         for found, refused, part in self._stream(rows, sensors):
             turned = self._turned(found)
-            yield refuse_beyond(turned, refused, part.columns, part.source.name, self.limits, self.note)
+            about = (part.columns, part.source.name, self.limits, self.nothing, self.note)
+            yield refuse_beyond(turned, refused, *about)
 
     def _stream(self, rows: int, sensors: bool | str) -> Iterator[tuple[Rows, list[Refused], Part]]:
         for position, part in enumerate(self.parts):
@@ -96,6 +97,11 @@ class Table:
     def limits(self) -> np.ndarray:  # (V,) no reading is larger; infinite where the first rows do not tell
         sizes = [usual_size(column) for column in self.sample.values.T]
         return np.array([BEYOND * size or np.inf for size in sizes])
+
+    @cached_property
+    def nothing(self) -> list[np.ndarray]:
+        """Numbers that stand for no value, of each variable."""
+        return [no_values(column) for column in self.sample.values.T]
 
     @cached_property
     def sample(self) -> Rows:
@@ -147,9 +153,10 @@ def open_table(
     """Readings from a path, a list of paths, a folder, a glob, a pandas DataFrame or an xarray object.
 
     `columns` names columns by role (time, y, x, value, sensor, parameter, error; several variables as "pm1+pm10"),
-    `timezone` is that of times without an offset, `units` are those of the values (one, or one for each, comma-separated), `dates`
-    is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M", `name` is what the variable is to be called, or
-    "pm=PM2.5,t=temperature" where there are several, `places` is a table of where sensors stand.
+    `timezone` is that of times without an offset, `units` are those of the values (one, or one for each,
+    comma-separated), `dates` is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M", `name` is what the
+    variable is to be called, or "pm=PM2.5,t=temperature" where there are several, `places` is a table of where
+    sensors stand.
     """
     form = find_format(timezone, dates)
     sources, notes = open_sources(source, columns, plain_places(places))

@@ -2,8 +2,8 @@
 
 An offset in the text wins; a text without one is in the time zone the user named, else in UTC (and the table notes
 the assumption). Year-first dates are ISO 8601; numbers are seconds (or milli-, micro-, nanoseconds) since 1970, or
-YYYYMMDD[HHMM[SS]]. In 3/4/2023 the order is decided by the evidence of the whole file: a part above 12 is a day.
-Where nothing decides, the row is refused: a wrong month is worse than a missing reading.
+YYYYMMDD[HH[MM[SS]]]. Months may have English names. In 3/4/2023 the order is decided by the evidence of the whole file:
+a part above 12 is a day. Where nothing decides, the row is refused: a wrong month is worse than a missing reading.
 """
 
 from __future__ import annotations
@@ -29,6 +29,15 @@ CLOCK = r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?(Z|[+-]\d{2}:?\
 YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{2})[-/.](\d{2})" + CLOCK)
 YEAR_LAST = re.compile(r"(\d{2})[-/.](\d{2})[-/.](\d{4})" + CLOCK)
 SLASHED = re.compile(r"\s*(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})\b[ ,T]*(.*?)\s*")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*"
+WEEKDAY = r"\s*(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*[,.]?\s+)?"
+NAMED = (  # 1-Feb-2024, 1 February 24; Feb 1, 2024
+    re.compile(
+        rf"{WEEKDAY}(?P<day>\d{{1,2}})[-/. ]*{MONTH}[-/., ]*(?P<year>\d{{4}}|\d{{2}})\b[ ,T]*(?P<clock>.*?)\s*", re.I
+    ),
+    re.compile(rf"{WEEKDAY}{MONTH}[-/. ]*(?P<day>\d{{1,2}})[-/., ]+(?P<year>\d{{4}})\b[ ,T]*(?P<clock>.*?)\s*", re.I),
+)
 HALF_DAY = re.compile(r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?\s*([AaPp])\.?[Mm]\.?")
 OFFSET = r"[T ]\s*\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"  # a sign behind the hour, not between year and month
 
@@ -107,7 +116,10 @@ def _local(times: np.ndarray, form: TimeFormat) -> Times:  # (n,) datetime64 of 
 
 
 def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
-    """Epochs are instants; 20230115, 202301150500 and 20230115050000 are local dates, told apart by their size."""
+    """Epochs are instants; 20230115, with hour, minute and second behind, is a local date: told apart by their size.
+
+    2023011505 would be an epoch in 2034, from which there are no readings yet.
+    """
     times = np.full(len(numbers), np.datetime64("NaT", "ns"))
     reasons = np.full(len(numbers), "a number that is no time (seconds since 1970, or YYYYMMDD)", dtype=object)
     for low, high, unit in ((1e8, 9.2e9, 10**9), (9e11, 9.2e12, 10**6), (9e14, 9.2e15, 10**3), (1e17, 9.2e18, 1)):
@@ -115,11 +127,11 @@ def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
         whole = np.floor(numbers[here])
         nanoseconds = whole.astype(np.int64) * unit + np.rint((numbers[here] - whole) * unit).astype(np.int64)
         times[here], reasons[here] = nanoseconds.view("datetime64[ns]"), ""
-    for low, high in ((1.9e7, 2.2e7), (1.9e11, 2.2e11), (1.9e13, 2.2e13)):
+    for low, high in ((1.9e7, 2.2e7), (1.9e9, 2.2e9), (1.9e11, 2.2e11), (1.9e13, 2.2e13)):
         here = (numbers >= low) & (numbers < high)
         if here.any():
             digits = pd.Series(numbers[here].astype(np.int64)).astype(str)
-            pattern = "%Y%m%d%H%M%S"[: {8: 6, 12: 10, 14: 12}[len(digits.iloc[0])]]
+            pattern = "%Y%m%d%H%M%S"[: len(digits.iloc[0]) - 2]
             dates = pd.to_datetime(digits, format=pattern, errors="coerce")
             _put(times, reasons, here, _local(dates.to_numpy(), form))
     return times, reasons
@@ -200,6 +212,7 @@ def _distinct(words: pd.Series, form: TimeFormat) -> Times:
     number = words.str.fullmatch(r"\d+(\.\d*)?").to_numpy(dtype=bool)
     if number.any():
         _put(times, reasons, number, _numbers(words[number].astype(float).to_numpy(), form))
+    words = words.map(_numbered_month)
     slashed = np.flatnonzero(~number & words.str.fullmatch(SLASHED.pattern).to_numpy(dtype=bool))
     rest = np.flatnonzero(~number & words.str.match(r"\d{4}").to_numpy(dtype=bool))
     for i in slashed:
@@ -231,12 +244,27 @@ def _year_first(word: str, order: str | None) -> tuple[str, str]:
     day, month = (first, second) if day_first else (second, first)
     if month > 12:
         return word, f"month {month}; the file's dates are {'day' if day_first else 'month'} first"
-    tail = found[4]
-    if half := HALF_DAY.fullmatch(tail):
+    return _in_order(found[3], month, day, found[4]), ""
+
+
+def _numbered_month(word: str) -> str:
+    """
+    >>> _numbered_month("01-Feb-2024 5:00 PM"), _numbered_month("Thu, February 1, 2024"), _numbered_month("1/2/2024")
+    ('2024-02-01 17:00:00', '2024-02-01', '1/2/2024')
+    """
+    found = next((found for pattern in NAMED if (found := pattern.fullmatch(word))), None)
+    if found is None:
+        return word
+    return _in_order(found["year"], 1 + MONTHS.index(found["month"].lower()), int(found["day"]), found["clock"])
+
+
+def _in_order(year: str, month: int, day: int, clock: str) -> str:
+    """As text with the year first, the hour of 24."""
+    if half := HALF_DAY.fullmatch(clock):
         hour = int(half[1]) % 12 + (12 if half[4] in "Pp" else 0)
-        tail = f"{hour:02d}:{half[2] or '00'}:{half[3] or '00'}"
-    year = int(found[3]) if len(found[3]) == 4 else 2000 + int(found[3])
-    return f"{year:04d}-{month:02d}-{day:02d} {tail}".strip(), ""
+        clock = f"{hour:02d}:{half[2] or '00'}:{half[3] or '00'}"
+    whole = int(year) if len(year) == 4 else 2000 + int(year)
+    return f"{whole:04d}-{month:02d}-{day:02d} {clock}".strip()
 
 
 def evidence(column: Any) -> tuple[bool, bool, bool]:
