@@ -63,6 +63,23 @@ def test_a_parquet_file_and_a_mapping_do_as_well(city):
     assert same(frames_of(city / "long.parquet", places=where), frames_of(city / "whole.csv"))
 
 
+@pytest.mark.parametrize("order", [("time", "probe"), ("probe", "time")])
+def test_stations_of_an_xarray_object_are_a_table(city, order):
+    """(time, station), with latitude and longitude along station, or without them and a table of places."""
+    whole = pd.read_csv(city / "whole.csv", dtype={"probe": str}, parse_dates=["time"])
+    values = whole.pivot_table(index="time", columns="probe", values="pm")
+    where = whole.groupby("probe")[["lat", "lon"]].first().loc[values.columns]
+    bare = xr.Dataset({"pm": values.stack().to_xarray().transpose(*order)})
+    stations = bare.assign_coords(lat=("probe", where.lat), lon=("probe", where.lon))
+    stations.to_netcdf(city / "stations.nc")
+    for readings in (stations, stations["pm"], city / "stations.nc"):
+        assert same(frames_of(readings), frames_of(city / "whole.csv"))
+    assert same(frames_of(bare, places=city / "places.csv"), frames_of(city / "whole.csv"))
+    with pytest.raises(SolidError, match="give a table of where sensors stand"):
+        frames_of(bare)
+    assert open_table(stations).columns.sensor == "probe"
+
+
 def test_separators_and_decimal_commas_are_those_of_each_file(city):
     pd.read_csv(city / "places.csv", dtype={"id": str}).to_csv(city / "p.csv", sep=";", decimal=",", index=False)
     assert same(frames_of(city / "wide.csv", places=city / "p.csv", name="pm"), frames_of(city / "whole.csv"))

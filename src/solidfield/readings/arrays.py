@@ -1,12 +1,14 @@
-"""NetCDF, Zarr and xarray objects: grids in time with NaN where nothing was read, or long tables along one dimension.
+"""NetCDF, Zarr and xarray objects: grids in time with NaN where nothing was read, stations in time, or long tables.
 
-A grid is streamed by slabs of time; each of its cells that holds a number is a row, and the row's number is the
-position of the cell in (time, y, x) order, counted as if a header were line 1. NaN cells were not observed and are no
-rows. A regular grid is the source's `lattice`, and a regular time step its `every`, so that gridding can keep them.
+A grid, and an array of stations, is streamed by slabs of time; each of its cells that holds a number is a row, and the
+row's number is the position of the cell in (time, y, x) order, counted as if a header were line 1. NaN cells were not
+observed and are no rows. A regular grid is the source's `lattice`, and a regular time step its `every`, so that
+gridding can keep them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,12 @@ from ..disk import open_dataset
 from ..engine import memory
 from ..errors import SolidError
 from ..grid import Grid
-from .columns import find_columns, geographic
+from .columns import LATITUDES, LONGITUDES, TIMES, by_name, find_columns, geographic
 from .records import FORMAT, Batch, Columns, Header
 
 
 class ArraySource:
-    """A Dataset of gridded variables (time, y, x), or of columns along one dimension."""
+    """A Dataset of gridded variables (time, y, x), of those of stations (time, station), or of columns along one."""
 
     def __init__(self, data: xr.Dataset | xr.DataArray, name: str = "Dataset"):
         if isinstance(data, xr.DataArray):
@@ -50,35 +52,46 @@ class ArraySource:
             )
             for key, variable in self.data.variables.items()
         )
-        self.dims: tuple[str, str, str] | None = None  # (time, y, x) of a gridded array
+        self.along: tuple[str, ...] = ()  # (time, y, x) of a gridded array, (time, station) of stations
+        self.dims: tuple[str, ...] | None = None  # the same, of a gridded array alone
         self.lattice: Grid | None = None  # of even axes
         self.every: int | None = None  # ns between frames, where that is always the same
-        if len(self.data.sizes) > 1:
+        times = by_name(self.headers, TIMES, "time")
+        if len(self.data.sizes) == 2 and times and not self._says_where():  # a table of places may say it
+            self.along = tuple(
+                sorted(map(str, self.data.sizes), key=lambda dim: dim not in self.data[times[0].name].dims)
+            )
+        elif len(self.data.sizes) > 1:
             columns = find_columns(self.headers, None, name)
-            self.dims = self._grid_dims(columns)
-            self.lattice, self.every = self._lattice(columns)
+            self.along = self._dims(columns)
+            if len(self.along) > 2:
+                self.dims = self.along
+                self.lattice, self.every = self._lattice(columns)
 
     @classmethod
     def open(cls, path: Path) -> ArraySource:
         return cls(open_dataset(path, "copy it again"), str(path))
 
-    def _grid_dims(self, columns: Columns) -> tuple[str, str, str]:
-        """The (time, y, x) dimensions of a gridded array."""
+    def _says_where(self) -> bool:
+        return all(by_name(self.headers, names, role) for names, role in ((LATITUDES, "y"), (LONGITUDES, "x")))
+
+    def _dims(self, columns: Columns) -> tuple[str, ...]:
+        """The dimensions (time, y, x) of a gridded array; (time, station), where both coordinates are a station's."""
         place = dict.fromkeys((*self.data[columns.y].dims, *self.data[columns.x].dims))
         time = [d for d in self.data[columns.time].dims if d not in place]
         if len(place) == 2 and not time and self.data[columns.time].ndim == 0:
             self.data = self.data.expand_dims(columns.time)
             time = [columns.time]
-        if len(place) != 2 or len(time) != 1:
+        if len(place) not in (1, 2) or len(time) != 1:
             raise SolidError(
-                f"{self.name} is neither a grid (time, y, x) nor a table along one dimension: its dimensions are "
+                f"{self.name} is neither a grid (time, y, x), nor stations (time, station) with coordinates of their "
+                f"own, nor a table along one dimension: its dimensions are "
                 f"{', '.join(f'{d} ({n})' for d, n in self.data.sizes.items())}; select one"
             )
-        y, x = place
-        extra = [d for d in self.data.sizes if d not in (time[0], y, x)]
+        extra = [d for d in self.data.sizes if d not in (time[0], *place)]
         if extra:
             raise SolidError(f"{self.name} also has dimension '{extra[0]}'; select one position along it first")
-        return str(time[0]), str(y), str(x)
+        return str(time[0]), *map(str, place)
 
     def _lattice(self, columns: Columns) -> tuple[Grid | None, int | None]:
         axes = [np.sort(np.asarray(self.data[name].values, dtype=float).ravel()) for name in (columns.y, columns.x)]
@@ -101,7 +114,7 @@ class ArraySource:
     def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
         names = list(only or columns.used())
         try:
-            yield from self._long(names, rows) if self.dims is None else self._slabs(columns, names, rows)
+            yield from self._slabs(columns, names, rows) if self.along else self._long(names, rows)
         except (OSError, RuntimeError) as error:
             text = " ".join(str(error).split())[:120]
             raise SolidError(f"{self.name} is damaged or cut short ({text}); copy it again") from None
@@ -116,18 +129,18 @@ class ArraySource:
             yield Batch(np.arange(start + 2, start + 2 + n), data)
 
     def _slabs(self, columns: Columns, names: Sequence[str], rows: int) -> Iterator[Batch]:
-        assert self.dims is not None
-        time, y, x = self.dims
-        frames, cells = self.data.sizes[time], self.data.sizes[y] * self.data.sizes[x]
+        time, *place = self.along
+        frames, cells = self.data.sizes[time], math.prod(self.data.sizes[dim] for dim in place)
         step = max(1, rows // cells)
         if 16 * cells * len(names) > memory():
             raise SolidError(f"a frame of {self.name} has {cells:,} cells, more than this machine can hold; cut it")
         readings = [name for name in names if name in columns.values]
         for start in range(0, frames, step):
-            slab = self.data[list(dict.fromkeys(names))].isel({time: slice(start, start + step)}).load()
-            shape = {time: slab.sizes[time], y: self.data.sizes[y], x: self.data.sizes[x]}
+            part = self.data[list(dict.fromkeys(names))]
+            slab = part.isel({time: slice(start, start + step)}, missing_dims="ignore").load()
+            shape = {time: min(step, frames - start)} | {dim: self.data.sizes[dim] for dim in place}
             flat = {name: _spread(slab[name], shape) for name in names}
-            seen = np.zeros(slab.sizes[time] * cells, bool)
+            seen = np.zeros(shape[time] * cells, bool)
             for name in readings:
                 seen |= ~pd.isna(flat[name])
             where = np.flatnonzero(seen) if readings else np.arange(len(seen))
@@ -138,7 +151,7 @@ class ArraySource:
 
 
 def _spread(variable: xr.DataArray, shape: dict[str, int]) -> np.ndarray:
-    """The variable at every cell of the slab, flat in (time, y, x) order."""
+    """The variable at every cell of the slab, flat in the order of its shape."""
     missing = {dim: n for dim, n in shape.items() if dim not in variable.dims}
     return variable.drop_vars(list(variable.coords)).expand_dims(missing).transpose(*shape).values.ravel()
 
