@@ -14,7 +14,7 @@ from shared import solid
 from solidfield import cli
 from solidfield.config import load_config
 from solidfield.errors import SolidError
-from solidfield.fit import fit, with_reading_error
+from solidfield.fit import _config, fit, with_reading_error
 from solidfield.grid import Grid
 from solidfield.pairs.choices import choose_holdout, choose_model, choose_transform
 from solidfield.pairs.frames import Frames, as_frames
@@ -302,10 +302,12 @@ def test_the_error_of_a_cell_reaches_a_model_that_can_use_it(tmp_path):
     assert logs.standard_error(error) == pytest.approx(rise, rel=1e-3)
 
 
-def test_too_few_steps_for_the_warmup_are_refused_before_a_file_is_read(tmp_path):
-    with pytest.raises(SolidError, match=r"--set train\.warmup=6"):
-        fit(tmp_path / "nowhere.csv", tmp_path / "run", steps=60)
+def test_a_warmup_that_is_told_must_fit_into_the_steps_and_another_is_made_to(tmp_path):
+    with pytest.raises(SolidError, match=r"--set train\.warmup=6"):  # before a file is read
+        fit(tmp_path / "nowhere.csv", tmp_path / "run", steps=60, settings=["train.warmup=100"])
     assert not (tmp_path / "run").exists()
+    short, long = (_config(None, (), None, steps, None, 0, of_readings=True).train for steps in (60, 400))
+    assert (short.steps, short.warmup, long.warmup) == (60, 6, 100)
 
 
 @pytest.mark.parametrize(

@@ -332,9 +332,12 @@ def _config(
     standing: tuple[str, ...] = (SMOKE if preset == "smoke" else PACE) if model == SolidSet.name else thin
     chosen = tuple(f"{name}={value}" for name, value in named.items() if value is not None)
     config = load_config(preset or PRESET, (*standing, *settings, *chosen))
-    if steps is not None:  # over a budget of the preset
-        config = config.model_copy(update={"train": config.train.model_copy(update={"minutes": None})})
-    return config
+    if steps is None:
+        return config
+    changed: dict[str, Any] = {"minutes": None}  # over a budget of the preset
+    if config.train.warmup >= steps and not any(setting.strip().startswith("train.warmup") for setting in settings):
+        changed["warmup"] = steps // 10  # that of the preset is longer than so short a training
+    return config.model_copy(update={"train": config.train.model_copy(update=changed)})
 
 
 def _files(readings: Any) -> dict[str, int | None] | None:
