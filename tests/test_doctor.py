@@ -131,8 +131,10 @@ def test_showers_are_neither_spikes_nor_outliers_and_a_code_among_them_is():
     rain["rain"] = np.where(wet, np.exp(0.9 * draws.standard_normal(len(rain))), 0).round(1)
     found = look(rain)
     assert found.found("outliers") == found.found("spikes") == ()
-    rain.loc[700, "rain"] = 9999.0
+    rain.loc[700, "rain"] = 9998.0
     assert lines(only(look(rain), "outliers")) == [702]
+    rain.loc[700, "rain"] = 9999.0  # a code for no value, and no reading at all
+    assert [one.row for one in look(rain).refused_examples] == [702]
 
 
 def test_a_spike_and_a_jumping_sensor():
@@ -469,3 +471,36 @@ def test_a_longer_step_is_suggested_only_where_it_sees_more_of_the_cells(seen, e
     found = choose(tuple(grids))
     assert found is not None
     assert (found[0].cell, found[0].every) == ("1km", every)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 1000.0])
+def test_places_in_any_unit_of_length_stay_apart(scale):
+    """Millimetres of a laboratory, kilometres, metres: a place is not as large as a unit."""
+    frame = clean().drop(columns="sensor").rename(columns={"lat": "y", "lon": "x"})
+    frame = frame.assign(y=scale * (frame.y - frame.y.min()), x=scale * (frame.x - frame.x.min()))
+    assert look(frame).places == SENSORS
+
+
+def test_frames_of_seconds_are_suggested_for_readings_of_seconds():
+    frame = clean()
+    start = frame.time.min()
+    quick = frame.assign(time=start + (frame.time - start) / 36_000)
+    assert look(quick).chosen.every == "0.1s"
+
+
+def test_degrees_called_x_and_y_are_doubted_and_may_be_told():
+    frame = clean().rename(columns={"lat": "Y", "lon": "X"})
+    found = look(frame)
+    assert any("taken for lengths" in note for note in found.notes)
+    told = look(frame, columns={"lat": "Y", "lon": "X"})
+    assert (found.geographic, told.geographic) == (False, True)
+    assert not any("taken for lengths" in note for note in told.notes)
+    assert told.candidates == look(clean()).candidates
+
+
+@pytest.mark.parametrize("marks", [("V", "S"), (1, 4)])
+def test_marks_of_quality_are_no_readings_and_that_is_said(marks):
+    frame = clean().assign(qc_flag=np.resize(marks, len(clean())))
+    found = look(frame)
+    assert [one.name for one in found.statistics] == ["pm2_5"]
+    assert any(note.startswith("qc_flag: how sound readings are, left out") for note in found.notes)

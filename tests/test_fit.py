@@ -69,7 +69,7 @@ def folder(tmp_path_factory):
 def test_train_says_what_it_decided_and_keeps_its_pairs(folder):
     said = (folder / "said.txt").read_text()
     assert "pm is modelled by its logarithm" in said
-    assert "stretches of 7.1 hours are held out" in said
+    assert "stretches of 7.1 h are held out" in said
     store = open_pairs(folder / "run" / "pairs.zarr")
     assert store.transforms == ("log",)
     assert store.leads == (0, 1)

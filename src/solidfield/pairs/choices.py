@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..readings.doctor.series import words
 from ..readings.intake import Say, tell
 from .frames import Frames
 from .holdout import Holdout
@@ -97,9 +98,8 @@ def choose_holdout(
     if 0 < hours < 24 * SHORTEST:
         stretch = hours / SHORTEST
         holdout = replace(holdout, hours=stretch)
-        reasons.append(
-            f"the record lasts {hours / 24:.1f} days: stretches of {stretch:.1f} hours are held out instead of days"
-        )
+        lengths = [words(3600e9 * length) for length in (hours, stretch)]
+        reasons.append(f"the record lasts {lengths[0]}: stretches of {lengths[1]} are held out instead of days")
     if calibration and cells >= MANY_CELLS and (frames.grid.cells - cells) > 0:
         holdout = replace(holdout, calibration=CALIBRATION)
         reasons.append(

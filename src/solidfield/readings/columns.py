@@ -40,6 +40,9 @@ NEITHER = ("", "index", "unnamed0", "uid", "row", "rowid", "rownumber", "objecti
 # Parts of a date, which the time holds already: no readings unless the user names them.
 DATE_PARTS = ("year", "month", "dayofmonth", "dayofyear", "doy", "dayofweek", "weekday", "dow", "week", "weekofyear",
               "quarter", "season", "hour", "hourofday", "hr", "minute", "second", "isweekend")  # fmt: skip
+QUALITY = ("qc", "qcflag", "qcflags", "qccode", "qa", "qaflag", "flag", "flags", "qualityflag", "qualitycode",
+           "quality", "dataquality", "dataflag", "datastatus", "validity", "valid", "isvalid", "status", "statusflag",
+           "verification", "qualifier", "qualifiers")  # fmt: skip
 ALTITUDES = ("elevation", "elev", "altitude", "alt", "elevationm", "altitudem", "gpsaltitude", "gpsalt",
              "stationelevation", "stationaltitude", "heightabovesealevel", "masl")  # fmt: skip
 
@@ -51,6 +54,7 @@ METRES = ("m", "km", "metre", "meter", "metres", "meters")
 ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", "x": "x", "lon": "x", "long": "x",
          "longitude": "x", "value": "values", "values": "values", "variable": "values", "sensor": "sensor",
          "id": "sensor", "error": "error", "parameter": "parameter"}  # fmt: skip
+DEGREES = ("lat", "latitude", "lon", "long", "longitude")  # of ROLES
 
 # What frames and maps hold beside the variables: axes, masks, and parts of each variable.
 TAKEN = frozenset(("time", "lat", "lon", "latitude", "longitude", "y", "x", "domain", "observed", "never_supervised",
@@ -124,7 +128,7 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     named_errors = chosen.pop("error", "").split("+")
     taken, unread = (
         {*chosen.values(), *chosen["time"].split("+"), *named_errors, date},
-        (*NEITHER, *TIMES, *DATE_PARTS, *ALTITUDES),
+        (*NEITHER, *TIMES, *DATE_PARTS, *ALTITUDES, *QUALITY),
     )
     values = tuple(chosen["values"].split("+")) if "values" in chosen else tuple(
         h.name for h in headers
@@ -135,7 +139,8 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
         raise _not_found(["value"], headers, where)
     time = chosen["time"] if date is None else f"{date}+{chosen['time']}"
     errors = _errors(headers, values, named_errors, where)
-    return Columns(time, chosen["y"], chosen["x"], values, chosen.get("sensor"), errors)
+    degrees = any(role.lower() in DEGREES for role in named or {})
+    return Columns(time, chosen["y"], chosen["x"], values, chosen.get("sensor"), errors, degrees)
 
 
 def _calendar(headers: Sequence[Header]) -> str:
@@ -215,7 +220,12 @@ def left_out(headers: Sequence[Header], columns: Columns) -> list[str]:
         "names of something": [name for name in spare if names_something(name)],
     }
     how = "left out; --columns value=NAME reads them all the same"
-    more = {"how high a place lies": "; a map of heights helps between the sensors: `solid train --static heights.nc`"}
+    marks = [h.name for h in headers if h.name not in columns.used() and plain(h.name) in QUALITY]
+    kinds |= {"how sound readings are": marks}
+    more = {
+        "how high a place lies": "; a map of heights helps between the sensors: `solid train --static heights.nc`",
+        "how sound readings are": "; drop rows that are not before they are read",
+    }
     return [f"{', '.join(names)}: {kind}, {how}{more.get(kind, '')}" for kind, names in kinds.items() if names]
 
 
@@ -253,7 +263,9 @@ def by_name(headers: Sequence[Header], names: Sequence[str], role: str) -> list[
 
 
 def geographic(columns: Columns, headers: Sequence[Header]) -> bool:
-    """Degrees, unless the coordinates are called y and x (northing, easting) and no attribute says degrees."""
+    """Degrees, unless the coordinates are called y and x (northing, easting) and neither user nor attribute says so."""
+    if columns.degrees:
+        return True
     header = {h.name: h for h in headers}
     for name in (columns.y, columns.x):
         about = header[name]

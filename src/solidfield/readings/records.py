@@ -30,6 +30,7 @@ class Columns:
     values: tuple[str, ...]
     sensor: str | None = None
     errors: tuple[str | None, ...] = ()  # (V,) the column of each variable's errors; empty: none has one
+    degrees: bool = False  # did the user call y and x lat and lon? Else names and attributes tell
 
     def used(self) -> tuple[str, ...]:
         """Every column that is read, as it is named in the file."""

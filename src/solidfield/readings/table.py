@@ -46,6 +46,9 @@ OPENERS: dict[str, Callable[[Path], Source]] = {
 }
 
 
+NEARBY = 7.0  # coordinates up to here may well be metres of a laboratory, or a box of side 2 pi
+
+
 class Table:
     """Readings as a stream of rows; made by `open_table`."""
 
@@ -323,7 +326,13 @@ def find_units(part: Part, given: str | None) -> tuple[str, ...]:
 
 
 def inspect(table: Table) -> None:
-    """What the first rows tell: an assumed time zone is noted, a table with swapped coordinates refused."""
+    """What the first rows tell: an assumed time zone or unit is noted, a table with swapped coordinates refused."""
+    y, x = table.sample.y, table.sample.x
+    if not table.geographic and table.lattice is None and len(y) and _like_degrees(y, x):
+        table.note(
+            f"'{table.columns.y}' and '{table.columns.x}' are taken for lengths; if they are degrees, say so: "
+            f"--columns lat={table.columns.y},lon={table.columns.x}"
+        )
     for part in table.parts:
         if part.head is None:
             continue
@@ -336,6 +345,12 @@ def inspect(table: Table) -> None:
             )
         if part.form.zone is None and len(rows) and not table.lattice and _shifts(part.head, part):
             table.note("times without an offset are taken as UTC; if they are local, name the zone (--timezone)")
+
+
+def _like_degrees(y: np.ndarray, x: np.ndarray) -> bool:  # (n,)
+    """Could these be latitudes and longitudes, of a place that is not where both are zero?"""
+    far = max(float(np.abs(y).max()), float(np.abs(x).max())) > NEARBY
+    return far and bool((np.abs(y) <= 90).all() and (np.abs(x) <= 180).all() and (y % 1 != 0).any())
 
 
 def _shifts(batch: Batch, part: Part) -> bool:

@@ -24,7 +24,7 @@ from .coverage import Candidate, candidates, choose, common
 from .findings import SEVERITIES, Finding, Scene
 from .locations import Places, misplaced, numbers_of_places, places_of
 from .outlook import outlook
-from .reservoir import NUMBERS, Keeper, Kept
+from .reservoir import NUMBERS, Keeper, Kept, size_of_places
 from .time_shifts import time_shifts
 
 
@@ -97,7 +97,8 @@ def diagnose(
     progress: Progress | None = None,
 ) -> Diagnosis:
     """Read the table once and say what is wrong with it, how to grid it, and what can be learned from it."""
-    counts = Counts(table, Keeper(numbers, table.geographic))
+    first = table.sample
+    counts = Counts(table, Keeper(numbers, size_of_places(first.y, first.x, table.geographic)))
     with refusal_file(refused) as write:
         for chunk, refusals in table.chunks(rows):
             counts.add(chunk)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NUMBERS = 2**24  # 8-byte numbers held: 128 MiB, 2 million rows of one variable
 DAY = 86_400 * 10**9  # nanoseconds
 METRE = 1e-5  # degrees: readings closer than this are at one place
+SMALL = 1e-5  # of the extent of places
 NAMES = 100_000  # sensors whose names are remembered
 
 
@@ -70,12 +71,24 @@ def mixed(numbers: np.ndarray) -> np.ndarray:  # uint64 -> uint64
     return h ^ (h >> np.uint64(31))
 
 
+def size_of_places(y: np.ndarray, x: np.ndarray, geographic: bool) -> float:  # (n,) of the first rows
+    """A metre; in other units than degrees, which may be kilometres or millimetres, a small part of their extent.
+
+    >>> size_of_places(np.array([0.0, 1.0]), np.array([4.0, 4.0]), geographic=False)
+    1e-05
+    """
+    if geographic or not len(y):
+        return METRE
+    span = max(float(np.ptp(y)), float(np.ptp(x)))
+    return SMALL * span or SMALL**2 * max(float(np.abs(y).max()), float(np.abs(x).max())) or SMALL
+
+
 class Keeper:
     """Takes rows chunk by chunk and keeps those of the smallest keys."""
 
-    def __init__(self, numbers: int = NUMBERS, geographic: bool = True):
+    def __init__(self, numbers: int = NUMBERS, size: float = METRE):
         self.numbers = numbers
-        self.size = METRE if geographic else 1.0  # of a place, in the units of the coordinates
+        self.size = size  # of a place, in the units of the coordinates
         self.names: dict[int, str] = {}
         self.parts: list[tuple[np.ndarray, ...]] = []  # key, then the columns of Kept
         self.held = 0
