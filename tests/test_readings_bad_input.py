@@ -209,3 +209,23 @@ def test_lines_are_counted_from_the_top_of_the_file(tmp_path):
     (tmp_path / "t.csv").write_text("Network\nof five places\n" + "\n".join(lines))
     gridded(tmp_path / "t.csv", refused=tmp_path / "r.csv")
     assert pd.read_csv(tmp_path / "r.csv").row.tolist() == [8]
+
+
+def test_readings_at_the_origin_are_refused_where_all_others_are_far_away():
+    far = network(np.arange(100.0) % 7)
+    lost = far.assign(lat=np.where(far.index % 10 == 3, 0.0, far.lat), lon=np.where(far.index % 10 == 3, 0.0, far.lon))
+    frames = gridded(lost)
+    assert frames.attrs["rows_refused"] == 10
+    assert frames["x1_count"].values.sum() == 90
+    assert frames.sizes["lat"] <= gridded(far).sizes["lat"]
+    buoys = lost.assign(lat=0.1 * (far.index % 3), lon=0.1 * (far.index % 2))  # around the origin it is a place
+    assert gridded(buoys).attrs["rows_refused"] == 0
+
+
+def test_angles_are_no_readings_and_that_is_said():
+    table = network(np.arange(100.0) % 7).assign(wind_dir=np.arange(100.0) % 360)
+    said = []
+    assert gridded(table, say=said.append).attrs["variables"] == "x1"
+    assert any(words.startswith("wind_dir: angles, of which no mean can be taken") for words in said)
+    told = gridded(table, columns={"value": "x1+wind_dir"})
+    assert set(told.attrs["variables"].split()) == {"x1", "wind_dir"}

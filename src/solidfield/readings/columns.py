@@ -43,6 +43,8 @@ DATE_PARTS = ("year", "month", "dayofmonth", "dayofyear", "doy", "dayofweek", "w
 QUALITY = ("qc", "qcflag", "qcflags", "qccode", "qa", "qaflag", "flag", "flags", "qualityflag", "qualitycode",
            "quality", "dataquality", "dataflag", "datastatus", "validity", "valid", "isvalid", "status", "statusflag",
            "verification", "qualifier", "qualifiers")  # fmt: skip
+ANGLES = ("winddir", "winddirection", "wdir", "wd", "dir", "direction", "heading", "bearing", "azimuth", "course",
+          "wavedirection", "wavedir", "currentdirection", "flowdirection")  # fmt: skip
 ALTITUDES = ("elevation", "elev", "altitude", "alt", "elevationm", "altitudem", "gpsaltitude", "gpsalt",
              "stationelevation", "stationaltitude", "heightabovesealevel", "masl")  # fmt: skip
 
@@ -55,6 +57,17 @@ ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", 
          "longitude": "x", "value": "values", "values": "values", "variable": "values", "sensor": "sensor",
          "id": "sensor", "error": "error", "parameter": "parameter"}  # fmt: skip
 DEGREES = ("lat", "latitude", "lon", "long", "longitude")  # of ROLES
+
+NO_READINGS: dict[str, tuple[Sequence[str], str]] = {  # what a column is, by which names, and what else to do
+    "parts of a date": (DATE_PARTS, ""),
+    "how high a place lies": (
+        ALTITUDES,
+        "; a map of heights helps between the sensors: `solid train --static heights.nc`",
+    ),
+    "angles, of which no mean can be taken": (ANGLES, "; components along east and north are readings like others"),
+    "how sound readings are": (QUALITY, "; drop rows that are not before they are read"),
+    "names of something": ((), ""),
+}
 
 # What frames and maps hold beside the variables: axes, masks, and parts of each variable.
 TAKEN = frozenset(("time", "lat", "lon", "latitude", "longitude", "y", "x", "domain", "observed", "never_supervised",
@@ -128,7 +141,7 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     named_errors = chosen.pop("error", "").split("+")
     taken, unread = (
         {*chosen.values(), *chosen["time"].split("+"), *named_errors, date},
-        (*NEITHER, *TIMES, *DATE_PARTS, *ALTITUDES, *QUALITY),
+        (*NEITHER, *TIMES, *DATE_PARTS, *ALTITUDES, *QUALITY, *ANGLES),
     )
     values = tuple(chosen["values"].split("+")) if "values" in chosen else tuple(
         h.name for h in headers
@@ -212,21 +225,14 @@ def names_something(name: str) -> bool:
 
 
 def left_out(headers: Sequence[Header], columns: Columns) -> list[str]:
-    """Columns of numbers that are no readings by their names, in words."""
-    spare = [h.name for h in headers if h.numeric and h.name not in columns.used()]
-    kinds = {
-        "parts of a date": [name for name in spare if plain(name) in DATE_PARTS],
-        "how high a place lies": [name for name in spare if plain(name) in ALTITUDES],
-        "names of something": [name for name in spare if names_something(name)],
-    }
-    how = "left out; --columns value=NAME reads them all the same"
-    marks = [h.name for h in headers if h.name not in columns.used() and plain(h.name) in QUALITY]
-    kinds |= {"how sound readings are": marks}
-    more = {
-        "how high a place lies": "; a map of heights helps between the sensors: `solid train --static heights.nc`",
-        "how sound readings are": "; drop rows that are not before they are read",
-    }
-    return [f"{', '.join(names)}: {kind}, {how}{more.get(kind, '')}" for kind, names in kinds.items() if names]
+    """Columns that are no readings by their names, in words; of those that are no numbers, marks of quality alone."""
+    spare = [h for h in headers if h.name not in columns.used() and (h.numeric or plain(h.name) in QUALITY)]
+    words = []
+    for what, (names, more) in NO_READINGS.items():
+        found = [h.name for h in spare if (plain(h.name) in names if names else names_something(h.name))]
+        if found:
+            words.append(f"{', '.join(found)}: {what}, left out; --columns value=NAME reads them all the same{more}")
+    return words
 
 
 def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> dict[str, str]:

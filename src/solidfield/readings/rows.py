@@ -24,6 +24,7 @@ WEST = "longitudes below 0 are degrees west"
 NO_VALUE = "no value"
 HUGE = "beyond any size of the first readings, by a factor of 1e12"
 STANDS = "stands for no value: far from all readings, and nothing but nines"
+NO_FIX, ZERO = "at 0, 0, far from all others: no fix of the position", 1e-6
 LARGEST, INFINITE = 3e38, "not a finite number below 3e38, the largest that maps can hold"
 ACROSS = "sensors lie on both sides of the dateline: longitudes go on beyond 180"
 MIXED = "longitudes of 0 .. 360 are mixed with negative ones: do both mean the same places?"
@@ -137,6 +138,16 @@ def refuse_beyond(
     values = np.where(bad, np.nan, values)
     kept = np.asarray(np.isfinite(values).any(axis=1))
     return replace(rows, values=values).where(kept), refused
+
+
+def refuse_no_fix(rows: Rows, refused: list[Refused], columns: Columns, name: str) -> tuple[Rows, list[Refused]]:
+    """Readings at 0, 0 of a table whose places are elsewhere; one of them would stretch the map to there."""
+    bad = (np.abs(rows.y) < ZERO) & (np.abs(rows.x) < ZERO)
+    if not bad.any():
+        return rows, refused
+    refused += [Refused(name, row, columns.y, "0", NO_FIX) for row in rows.row[bad].tolist()]
+    refused.sort(key=lambda entry: entry.row)
+    return rows.where(~bad), refused
 
 
 Ends = tuple[float, float]  # least and largest of some numbers; NaN where one of them is, or there are none

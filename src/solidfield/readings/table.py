@@ -32,7 +32,19 @@ from .parameters import by_parameter
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .place_table import Places, placed, plain_places
 from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
-from .rows import ACROSS, EAST, MIXED, SWAPPED, WEST, meridian, refuse_beyond, time_column, to_numbers, to_rows
+from .rows import (
+    ACROSS,
+    EAST,
+    MIXED,
+    SWAPPED,
+    WEST,
+    meridian,
+    refuse_beyond,
+    refuse_no_fix,
+    time_column,
+    to_numbers,
+    to_rows,
+)
 from .size import BEYOND, no_values, usual_size
 from .times import find_format, to_utc
 
@@ -46,6 +58,7 @@ OPENERS: dict[str, Callable[[Path], Source]] = {
 }
 
 
+AWAY = 1.0  # degrees from 0, 0
 NEARBY = 7.0  # coordinates up to here may well be metres of a laboratory, or a box of side 2 pi
 
 
@@ -85,6 +98,8 @@ class Table:
         """
         for found, refused, part in self._stream(rows, sensors):
             turned = self._turned(found)
+            if self.elsewhere:
+                turned, refused = refuse_no_fix(turned, refused, part.columns, part.source.name)
             about = (part.columns, part.source.name, self.limits, self.nothing, self.note)
             yield refuse_beyond(turned, refused, *about)
 
@@ -100,6 +115,15 @@ class Table:
     def limits(self) -> np.ndarray:  # (V,) no reading is larger; infinite where the first rows do not tell
         sizes = [usual_size(column) for column in self.sample.values.T]
         return np.array([BEYOND * size or np.inf for size in sizes])
+
+    @cached_property
+    def elsewhere(self) -> bool:
+        """Do the first places on the globe leave 0, 0 out? Then that is where a receiver without a fix says it is."""
+        y, x = self.sample.y, self.sample.x
+        told = (y != 0) | (x != 0)
+        if not self.geographic or self.lattice is not None or not told.any():
+            return False
+        return not all(axis[told].min() - AWAY < 0 < axis[told].max() + AWAY for axis in (y, x))
 
     @cached_property
     def nothing(self) -> list[np.ndarray]:

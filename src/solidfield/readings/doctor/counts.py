@@ -32,7 +32,7 @@ class Counts:
         self.low, self.high = np.full(variables, np.inf), np.full(variables, -np.inf)
         self.limits = [limits_of(*about) for about in zip(table.variables, table.units, strict=True)]
         self.impossible = [Tally() for _ in self.limits]
-        self.zero, self.unset = Tally(), Tally()
+        self.unset = Tally()
 
     def add(self, rows: Rows) -> None:
         if len(rows.row) == 0:
@@ -49,7 +49,6 @@ class Counts:
             self.impossible[v].add(
                 known[:, v] & ~((rows.values[:, v] >= low) & (rows.values[:, v] <= high)), rows, self.files
             )
-        self.zero.add((np.abs(rows.y) < 1e-6) & (np.abs(rows.x) < 1e-6), rows, self.files)
         self.unset.add(rows.time < UNSET, rows, self.files)
         self.keeper.add(rows)
 
@@ -74,12 +73,6 @@ class Counts:
                 f"{name}: {{n}} readings cannot be ({f'{low:g} .. {high:g} {units}'.strip()} is possible)",
                 f"`solid grid {options}` drops and lists them; if they are in other units, convert them first",
             )
-        found += self.zero.finding(
-            "zero-coordinates",
-            "fault",
-            "{n} readings lie at 0, 0: no fix of the position",
-            "`solid grid --bounds` around the other places leaves them out",
-        )
         found += self.unset.finding(
             "unset-clock",
             "fault",
