@@ -275,6 +275,11 @@ def test_swapped_zero_and_far_places():
     assert found.box == look(clean()).box
 
 
+def test_an_old_record_is_no_lost_clock():
+    frame = clean()
+    assert not look(frame.assign(time=frame.time - pd.Timedelta("25000d"))).found("unset-clock")
+
+
 def test_a_clock_that_lost_its_time():
     frame = clean()
     frame.loc[40, "time"] = pd.Timestamp("1970-01-01T00:07", tz="UTC")

@@ -73,12 +73,13 @@ class Counts:
                 f"{name}: {{n}} readings cannot be ({f'{low:g} .. {high:g} {units}'.strip()} is possible)",
                 f"`solid grid {options}` drops and lists them; if they are in other units, convert them first",
             )
-        found += self.unset.finding(
-            "unset-clock",
-            "fault",
-            "{n} readings are dated 1970 or before: a clock that lost its time",
-            "drop those rows; their time cannot be known",
-        )
+        if 2 * self.unset.count < self.rows:  # else it is an old record
+            found += self.unset.finding(
+                "unset-clock",
+                "fault",
+                "{n} readings are dated 1970 or before: a clock that lost its time",
+                "drop those rows; their time cannot be known",
+            )
         return found
 
     def _refusals(self) -> list[Finding]:
