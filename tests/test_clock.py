@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solidfield.clock import from_seconds, instant, local, span, to_seconds, zone
+from solidfield.clock import Clock, from_seconds, instant, local, span, to_seconds, zone
 from solidfield.errors import SolidError
 
 
@@ -48,3 +48,20 @@ def test_lengths_and_times_that_are_none():
         instant("yesterdayish")
     with pytest.raises(SolidError, match="missing"):
         instant("NaT")
+
+
+def test_times_that_jitter_about_their_steps_keep_to_them():
+    """One reading an hour, some seconds early or late: each hour has its own, whichever way its clock is off."""
+    hours = np.datetime64("2024-01-01", "ns") + np.arange(500) * np.timedelta64(1, "h")
+    early_or_late = (np.random.default_rng(0).normal(0, 120, 500) * 1e9).astype("timedelta64[ns]")
+    clock = Clock.fitted(3600 * 10**9, None, hours + early_or_late)
+    index = clock.index(hours + early_or_late)
+    assert (np.diff(index) == 1).all()
+    assert (clock.stamps(index) == hours).all()
+    for times in (
+        hours,
+        hours + np.abs(early_or_late),
+        hours[:20, None] + np.arange(0, 3600, 7) * np.timedelta64(1, "s"),
+    ):
+        assert Clock.fitted(3600 * 10**9, None, np.ravel(times)).anchor == "floor"
+    assert Clock.fitted(3600 * 10**9, "floor", hours + early_or_late).anchor == "floor"

@@ -23,6 +23,7 @@ from .errors import SolidError
 
 EPOCH = "1970-01-01T00:00:00Z"  # what stores call their zero of time
 QUARTER = 900 * 10**9  # ns: offsets of time zones are multiples of it
+CLOSE, SEVERAL, NEARLY_ALL, FEWEST = 0.1, 0.02, 0.98, 20  # of a step, shares of the times, and how many tell
 SECONDS = {"s": 1, "sec": 1, "min": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 SHORTEST, LONGEST = 1e-3, 9.2e9  # seconds that a time step may last: a millisecond to 290 years
@@ -119,6 +120,18 @@ def span(text: Any) -> float:  # seconds
     return length
 
 
+def _on_both_sides(phases: np.ndarray) -> bool:  # (n,) in [0, 1)
+    """Do times come a little before and after the beginning of a step, and hardly ever in its middle?
+
+    >>> _on_both_sides(np.array([0.98, 0.01, 0.03, 0.99] * 5)), _on_both_sides(np.linspace(0, 0.99, 50))
+    (True, False)
+    """
+    if len(phases) < FEWEST:
+        return False
+    before, after = float((phases > 1 - CLOSE).mean()), float((phases < CLOSE).mean())
+    return min(before, after) > SEVERAL and before + after > NEARLY_ALL
+
+
 @dataclass(frozen=True)
 class Clock:
     """When frames are: a step, where it starts, and how readings fall into them.
@@ -137,14 +150,17 @@ class Clock:
             raise SolidError(f"no anchor '{self.anchor}'; give floor or round")
 
     @classmethod
-    def fitted(cls, every: int, anchor: str, times: np.ndarray) -> Clock:  # (n,) datetime64, or int64 ns
+    def fitted(cls, every: int, anchor: str | None, times: np.ndarray) -> Clock:  # (n,) datetime64, or int64 ns
         """Stamps on multiples of the step in UTC, unless the times all stand at the same quarter of an hour.
 
-        So hourly readings of a zone at +05:30 keep their stamps.
+        So hourly readings of a zone at +05:30 keep their stamps. Without an anchor frames begin at their stamps, unless
+        the times lie close to these on both sides (9:59:57, 11:00:02): they are centred on them, then.
         """
-        phases = np.unique(times.astype("datetime64[ns]").astype(np.int64) % every)
-        common = len(phases) == 1 and phases[0] % QUARTER == 0
-        return cls(every, int(phases[0]) if common else 0, anchor)
+        phases = times.astype("datetime64[ns]").astype(np.int64) % every
+        distinct = np.unique(phases)
+        common = len(distinct) == 1 and distinct[0] % QUARTER == 0
+        around = anchor is None and _on_both_sides(phases / every)
+        return cls(every, int(distinct[0]) if common else 0, anchor or ("round" if around else "floor"))
 
     @property
     def words(self) -> str:

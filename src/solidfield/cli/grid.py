@@ -22,8 +22,9 @@ def grid(
     bounds: Annotated[str | None, typer.Option(metavar="S,W,N,E", help="Outer edges of the grid.")] = None,
     domain: Annotated[str | None, typer.Option(help="Cells that count: GeoJSON, or file.nc:variable.")] = None,
     anchor: Annotated[
-        str, typer.Option(help="floor: a frame begins at its stamp; round: it is centred on it.")
-    ] = "floor",
+        str | None,
+        typer.Option(help="floor: a frame begins at its stamp; round: it is centred on it; by the readings."),
+    ] = None,
     drop_above: reading.DropAboveOption = None,
     errors: reading.ErrorsOption = None,
     drop_below: Annotated[float | None, typer.Option(help="Drop readings below this; they are counted.")] = None,

@@ -121,7 +121,7 @@ def grid(
     bounds: tuple[float, float, float, float] | None = None,
     domain: str | Path | Mapping[str, Any] | None = None,
     like: Layout | xr.Dataset | None = None,
-    anchor: str = "floor",
+    anchor: str | None = None,
     drop_above: float | None = None,
     drop_below: float | None = None,
     positive: bool = False,
@@ -157,8 +157,9 @@ def grid(
         Cells that count: GeoJSON, or "file.nc:variable". Default: all.
     like : Dataset or Layout, optional
         Frames whose cells, clock and domain to take instead of `cell`, `every`, `bounds` and `domain`.
-    anchor : {"floor", "round"}
-        Does a frame begin at its time, or is it centred on it? Default: "floor".
+    anchor : {"floor", "round"}, optional
+        Does a frame begin at its time, or is it centred on it? Default: centred where the readings come a little before
+        and after each step, else "floor".
     drop_above, drop_below : float, optional
         Readings beyond these values are dropped, and counted. Default: none.
     positive : bool
@@ -214,6 +215,10 @@ def grid(
     limits = Limits(drop_above, drop_below, positive, parse_outliers(outliers))
     if like is None:
         layout = plan_layout(table, cell, every, bounds, domain, anchor)
+        if anchor is None and layout.clock.anchor == "round":
+            said.append(
+                "readings come a little before and after each step, so frames are centred on it (--anchor round)"
+            )
     else:
         layout = layout_of(like) if isinstance(like, xr.Dataset) else like
     listed = None if refused is None else Path(refused)

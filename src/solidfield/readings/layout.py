@@ -51,7 +51,7 @@ def plan_layout(
     every: str | None,
     bounds: Bounds | None,
     domain: str | Path | Mapping[str, Any] | None,
-    anchor: str,
+    anchor: str | None,  # None: as the times tell
 ) -> Layout:
     step = table.every if every is None else round(span(every) * 1e9)
     if step is None:

@@ -166,7 +166,7 @@ def slots(
     (low, high), (left, right) = endless.index(np.array([south, north]), np.array([west, east]))
     shape = (int(high - low) + 1, int(right - left) + 1)
     row, column = endless.index(here.y, here.x)
-    clock = Clock.fitted(STEPS[every], "floor", here.time[:: max(1, len(here) // 1000)])
+    clock = Clock.fitted(STEPS[every], None, here.time[:: max(1, len(here) // 1000)])
     flat = (row - low) * shape[1] + column - left
     return clock.index(here.time), flat, endless.part((int(low), int(left)), shape)
 
