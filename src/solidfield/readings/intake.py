@@ -229,10 +229,8 @@ def grid(
         away = no_readings.staying(cube)
         if away.any():
             said.append(no_readings.left_out([table.variables[v] for v in np.flatnonzero(away)], table.columns.values))
-            chosen, cube = (
-                [v for v, stays in zip(chosen, away, strict=True) if not stays],
-                no_readings.without(cube, away),
-            )
+            chosen = [v for v, stays in zip(chosen, away, strict=True) if not stays]
+            cube = no_readings.without(cube, away)
     standing = named.finish(layout.grid) if named else []
     if not layout.bounded:
         layout = replace(layout, grid=closed(layout.grid.part(cube.first_cell, cube.count.shape[2:])))

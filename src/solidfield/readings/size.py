@@ -23,7 +23,7 @@ WILD = 1e6
 NINES = sorted({float(f"{sign}{'9' * n}{rest}") for n in range(2, 8) for rest in ("", ".9", ".99", ".999", ".0")
                 for sign in ("-", "+") if sign == "-" or n > 3} | {-32768.0})  # fmt: skip
 FAR_BELOW, FAR_ABOVE = 2.0, 10.0  # times the largest of the first readings: above, a rare reading may lie far out
-ENOUGH = 10  # readings by which it is told
+ENOUGH = 3  # readings by which it is told
 SAMPLE = 100_000  # readings that tell the size
 
 
