@@ -100,6 +100,15 @@ def test_who_stands_nowhere_is_refused_by_row_and_a_column_of_nobody_is_left_out
     assert any(words.startswith("002: left out") for words in said)
 
 
+def test_a_wide_table_may_have_its_time_in_parts(city):
+    wide = pd.read_csv(city / "wide.csv", parse_dates=["time"])
+    for part in ("hour", "day", "month", "year"):
+        wide.insert(0, part, getattr(wide.time.dt, part))
+    assert same(
+        frames_of(wide.drop(columns="time"), places=city / "places.csv", name="pm"), frames_of(city / "whole.csv")
+    )
+
+
 def test_coordinates_of_their_own_come_first_and_that_is_said(city):
     said = []
     far = {f"00{n}": (0.0, float(n)) for n in range(SENSORS)}

@@ -38,8 +38,8 @@ IDENTIFIER = re.compile(r".*(?:[a-z0-9][_\s.-]+(?i:id)|[a-z0-9]I[Dd])")  # trip_
 ERRORS = ("error", "err", "std", "stddev", "sigma", "uncertainty", "obsstd", "standarderror", "stderr")
 NEITHER = ("", "index", "unnamed0", "uid", "row", "rowid", "rownumber", "objectid", "fid")  # numbers, but no readings
 # Parts of a date, which the time holds already: no readings unless the user names them.
-DATE_PARTS = ("year", "month", "dayofmonth", "dayofyear", "doy", "dayofweek", "weekday", "dow", "week", "weekofyear",
-              "quarter", "season", "hour", "hourofday", "hr", "minute", "second", "isweekend")  # fmt: skip
+DATE_PARTS = (*(word for words in CALENDAR for word in words if word not in TIMES), "dayofyear", "doy", "dayofweek",
+              "weekday", "dow", "week", "weekofyear", "quarter", "season", "isweekend")  # fmt: skip
 QUALITY = ("qc", "qcflag", "qcflags", "qccode", "qa", "qaflag", "flag", "flags", "qualityflag", "qualitycode",
            "quality", "dataquality", "dataflag", "datastatus", "validity", "valid", "isvalid", "status", "statusflag",
            "verification", "qualifier", "qualifiers")  # fmt: skip

@@ -202,7 +202,7 @@ class Melted:
         self.who = np.array([split_units(name)[0] for name in stations], dtype=object)
         self.axes, self.at = (told["y"], told["x"]), np.array(told["at"])[[of[name] for name in self.who]]
         others = [h for h in source.headers if h.name not in self.stations]
-        self.kept = [h for h in others if plain(h.name) in TIMES]
+        self.kept = [h for h in others if plain(h.name) in (*TIMES, *DATE_PARTS)]
         away = [h.name for h in others if h not in self.kept and h.name]
         if away:
             self.notes.append(f"{', '.join(away[:SHOWN])}: left out, for the table of places names no such sensor")

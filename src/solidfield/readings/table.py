@@ -58,7 +58,7 @@ OPENERS: dict[str, Callable[[Path], Source]] = {
 }
 
 
-AWAY = 1.0  # degrees from 0, 0
+AWAY, SURE = 5.0, 50  # degrees from 0, 0, and readings elsewhere by which it is told
 NEARBY = 7.0  # coordinates up to here may well be metres of a laboratory, or a box of side 2 pi
 
 
@@ -121,7 +121,7 @@ class Table:
         """Do the first places on the globe leave 0, 0 out? Then that is where a receiver without a fix says it is."""
         y, x = self.sample.y, self.sample.x
         told = (y != 0) | (x != 0)
-        if not self.geographic or self.lattice is not None or not told.any():
+        if not self.geographic or self.lattice is not None or told.sum() < SURE:
             return False
         return not all(axis[told].min() - AWAY < 0 < axis[told].max() + AWAY for axis in (y, x))
 
