@@ -135,3 +135,8 @@ def test_times_of_day_go_with_the_date_of_their_zone():
     frames = sf.grid(table.drop(columns="time").assign(**stamps), cell="0.1deg", every="1h", say=said.append)
     assert same(frames, sf.grid(table, **HOW))
     assert not any("taken as UTC" in words for words in said)
+
+
+def test_quantities_none_of_which_can_be_read_are_said_to_be_so():
+    table = tidy(beside()).assign(time="never")
+    assert sf.check(table, timezone="UTC").found("empty")

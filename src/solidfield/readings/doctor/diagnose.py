@@ -98,7 +98,7 @@ def diagnose(
 ) -> Diagnosis:
     """Read the table once and say what is wrong with it, how to grid it, and what can be learned from it."""
     first = table.sample
-    counts = Counts(table, Keeper(numbers, size_of_places(first.y, first.x, table.geographic)))
+    counts = Counts(table, Keeper(numbers, size_of_places(first.y, first.x, table.geographic), len(table.variables)))
     with refusal_file(refused) as write:
         for chunk, refusals in table.chunks(rows):
             counts.add(chunk)

@@ -90,7 +90,7 @@ def _spacing(axis: np.ndarray) -> float | None:  # (P,)
 def numbers_of_places(scene: Scene, places: Places) -> list[Finding]:
     """Columns that are no readings: what they hold stays the same at every place."""
     found = []
-    for v, name in enumerate(scene.variables if len(scene.kept) else ()):
+    for v, name in enumerate(scene.variables):
         values = pd.Series(scene.kept.values[:, v]).groupby(places.of)
         low, high, count = (getattr(values, end)().to_numpy() for end in ("min", "max", "count"))
         if says_where(low[count > 0], high[count > 0], count[count > 0]):

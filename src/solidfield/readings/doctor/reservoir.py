@@ -86,8 +86,8 @@ def size_of_places(y: np.ndarray, x: np.ndarray, geographic: bool) -> float:  # 
 class Keeper:
     """Takes rows chunk by chunk and keeps those of the smallest keys."""
 
-    def __init__(self, numbers: int = NUMBERS, size: float = METRE):
-        self.numbers = numbers
+    def __init__(self, numbers: int = NUMBERS, size: float = METRE, variables: int = 1):
+        self.numbers, self.variables = numbers, variables
         self.size = size  # of a place, in the units of the coordinates
         self.names: dict[int, str] = {}
         self.parts: list[tuple[np.ndarray, ...]] = []  # key, then the columns of Kept
@@ -138,7 +138,9 @@ class Keeper:
     def result(self) -> Kept:
         if not self.parts:
             none = np.zeros(0, np.int64)
-            return Kept(none, none, none.astype(float), none.astype(float), np.zeros((0, 1)), none, none, none, 1.0)
+            return Kept(
+                none, none, none.astype(float), none.astype(float), np.zeros((0, self.variables)), none, none, none, 1.0
+            )
         self._shrink()
         key, who, time, y, x, values, file, row = self.parts[0]
         if self.limit is not None:
