@@ -70,6 +70,7 @@ def test_units_of_one_quantity_are_never_averaged():
 def test_rows_of_two_quantities_are_no_conflict():
     found = sf.check(tidy(beside()), timezone="UTC")
     assert not found.found("conflicts")
+    assert not found.found("missing")
     twice = pd.concat([tidy(beside()), tidy(beside()).assign(value=1.0).iloc[:7]])
     assert found.rows == len(tidy(beside()).dropna())
     assert sf.check(twice, timezone="UTC").found("conflicts")

@@ -201,6 +201,8 @@ def _notes(counts: Counts, scene: Scene) -> list[Finding]:
             remedy = "nothing, if they do: `solid grid` brings all to -180 .. 180; else correct the column"
             found.append(Finding("longitude", "doubt", note, counts.rows, (), remedy))
     missing = counts.rows - counts.count
+    if (counts.count > 0).all() and counts.count.sum() == counts.rows:
+        missing[:] = 0  # every row is of one quantity, and lacks nothing
     for name, n in zip(scene.variables, missing.tolist(), strict=True):
         if n:
             text = f"{name}: {n:,} of {counts.rows:,} rows hold no value"
