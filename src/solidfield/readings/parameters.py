@@ -43,7 +43,7 @@ def by_parameter(
     if not column or getattr(source, "dims", None) is not None:
         return source, columns
     if column not in (h.name for h in source.headers):
-        raise SolidError(f"{source.name} has no column '{column}' for parameter; it has no such quantities, then")
+        raise SolidError(f"{source.name} has no column '{column}' for parameter; it has {', '.join(texts)}")
     unit = next((name for word in UNITS for name in texts if plain(name) == word), None)
     found = _quantities(source, column, unit)
     values = [roles["values"][1]] if "values" in roles else [
@@ -89,27 +89,27 @@ class Parameters:
     def __init__(self, source: Source, column: str, unit: str | None, value: str, found: Sequence[tuple[str, str]]):
         self.source, self.column, self.unit, self.value = source, column, unit, value
         self.name, self.notes, self.fraction = source.name, source.notes, 0.0
-        quantities = [quantity for quantity, _ in found]
         self.made = tuple(Header(_called(*pair), True, pair[1]) for pair in found)
         self.place = {pair: number for number, pair in enumerate(found)}
         away = (column, value, *([unit] if unit else []))
         self.headers = (*(h for h in source.headers if h.name not in away), *self.made)
-        several = [quantity for quantity in dict.fromkeys(quantities) if quantities.count(quantity) > 1]
-        for quantity in several:
-            units = ", ".join(of or "no unit" for what, of in found if what == quantity)
-            self.notes.append(f"{quantity} is given in {units}: a variable for each")
+        for quantity in dict.fromkeys(quantity for quantity, _ in found):
+            units = [of or "no unit" for what, of in found if what == quantity]
+            if len(units) > 1:
+                self.notes.append(f"{quantity} is given in {', '.join(units)}: a variable for each")
         if len(found) > 1:
             self.notes.append(f"column '{column}' says what was read: {', '.join(h.name for h in self.made)}")
 
     def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
         names = only or columns.used()
-        own = [h.name for h in self.made]
-        plainly = [name for name in names if name not in own]
-        asked = plainly if len(plainly) == len(names) else [*plainly, self.column, self.value]
-        asked += [self.unit] if self.unit and len(asked) > len(plainly) else []
+        own = {h.name for h in self.made}
+        asked = [name for name in names if name not in own]
+        spread = len(asked) < len(names)
+        if spread:
+            asked += [self.column, self.value, *([self.unit] if self.unit else [])]
         for batch in self.source.batches(replace(columns, values=(self.value,)), rows, asked):
             self.fraction = self.source.fraction
-            yield self._spread(batch, names) if len(asked) > len(plainly) else batch
+            yield self._spread(batch, names) if spread else batch
 
     def _spread(self, batch: Batch, names: Sequence[str]) -> Batch:
         code, pairs = _pairs(batch, self.column, self.unit)

@@ -24,32 +24,8 @@ from ..layout import endless_grid
 from .locations import REPEAT, Places
 from .reservoir import DAY, Kept
 
-WORDS = (
-    "0.01s",
-    "0.02s",
-    "0.05s",
-    "0.1s",
-    "0.2s",
-    "0.5s",
-    "1s",
-    "2s",
-    "5s",
-    "10s",
-    "30s",
-    "1min",
-    "2min",
-    "5min",
-    "10min",
-    "15min",
-    "30min",
-    "1h",
-    "2h",
-    "3h",
-    "6h",
-    "12h",
-    "1d",
-    "7d",
-)
+WORDS = ("0.01s", "0.02s", "0.05s", "0.1s", "0.2s", "0.5s", "1s", "2s", "5s", "10s", "30s", "1min", "2min", "5min",
+         "10min", "15min", "30min", "1h", "2h", "3h", "6h", "12h", "1d", "7d")  # fmt: skip
 STEPS = {word: round(span(word) * 1e9) for word in WORDS}  # ns
 SIDES = (16, 32, 64)  # cells along the longer side, where coordinates are not on a lattice
 SENSORS = 2000  # that stay, at most, for a network of stations
