@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 import xarray as xr
 
+import solidfield
 from shared import shows_something, solid
 from solidfield import cli
 from solidfield.errors import SolidError
@@ -169,6 +171,10 @@ def test_help_says_what_each_verb_says_of_itself():
         own = module.app.info.help if hasattr(module, "app") else getattr(module, name).__doc__.split("\n")[0]
         assert own == words, name
     assert all(name in solid("--help") for name in cli.VERBS)
+
+
+def test_the_version_is_that_of_the_package():
+    assert solid("--version").split() == ["solidfield", version("solidfield")] == ["solidfield", solidfield.__version__]
 
 
 def test_help_and_check_do_not_wait_for_torch(tmp_path):

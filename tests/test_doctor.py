@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from shared import solid
+from solidfield import grid
 from solidfield.errors import SolidError
 from solidfield.keys import numpy_generator
 from solidfield.plot.readings import check_figure, time_edges
@@ -16,6 +17,7 @@ from solidfield.readings import open_table
 from solidfield.readings.doctor.coverage import Candidate, choose
 from solidfield.readings.doctor.diagnose import diagnose
 from solidfield.readings.doctor.findings import kind_of, limits_of
+from solidfield.readings.doctor.locations import far_from_all
 from solidfield.readings.doctor.outlook import _window
 from solidfield.readings.doctor.reservoir import Keeper
 from solidfield.readings.doctor.time_shifts import best_lags, peak_hour
@@ -273,6 +275,36 @@ def test_swapped_zero_and_far_places():
         assert lines(only(found, what)) == [row]
     assert [(one.row, one.reason[:10]) for one in found.refused_examples] == [(202, "at 0, 0, f")]
     assert found.box == look(clean()).box
+
+
+@pytest.mark.parametrize("stations", [5, 6, 9, SENSORS])
+def test_one_station_of_a_few_that_slipped_is_named_and_the_map_says_so(stations):
+    frame = clean()
+    frame = frame[frame["sensor"] < f"s{stations:02d}"]
+    one = frame["sensor"] == "s01"
+    slips = {
+        "swapped": frame.assign(lat=frame["lat"].where(~one, frame["lon"]), lon=frame["lon"].where(~one, frame["lat"])),
+        "sign": frame.assign(lon=frame["lon"].where(~one, -frame["lon"])),
+        "far": frame.assign(lat=frame["lat"].where(~one, frame["lat"] + 9)),
+    }
+    for what, wrong in slips.items():
+        (finding,) = (finding for finding in look(wrong).findings if finding.what in slips)
+        assert finding.what == what
+        assert f"{HOURS:,} readings of sensor s01" in finding.text
+    for readings, expected in ((slips["far"], True), (frame, False)):
+        said = []
+        grid(readings, cell="1km", every="4d", say=said.append)
+        assert (f"1 of {stations} cells that were read lie far from all others" in "\n".join(said)) is expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_station_of_an_ordinary_network_is_far(seed):
+    draws = numpy_generator("network", seed)
+    count = int(draws.integers(5, 40))
+    scattered, line = draws.random((2, count)), np.stack([draws.random(count), 1e-3 * draws.random(count)])
+    town = np.concatenate([0.3 * draws.random((2, count)), draws.random((2, 1 + count // 8))], axis=1)
+    for y, x in (scattered, line, town):
+        assert not far_from_all(50 + y, 8 + x, np.ones(len(y)), 1e-5).any()
 
 
 def test_an_old_record_is_no_lost_clock():

@@ -141,3 +141,10 @@ def test_times_of_day_go_with_the_date_of_their_zone():
 def test_quantities_none_of_which_can_be_read_are_said_to_be_so():
     table = tidy(beside()).assign(time="never")
     assert sf.check(table, timezone="UTC").found("empty")
+
+
+def test_a_column_that_says_no_such_thing_can_be_told_so():
+    trees = beside().assign(species=lambda table: np.where(table.station > 1, "oak", "elm"))
+    with pytest.raises(SolidError, match="parameter=none"):
+        sf.grid(trees, **HOW)
+    assert same(sf.grid(trees, columns={"parameter": "none"}, **HOW), sf.grid(beside(), **HOW))

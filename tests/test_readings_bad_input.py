@@ -31,6 +31,8 @@ def gridded(path, **options):
         ("time,lat,lon,pm\n2024-01-01,10,5,20,5,3,5\n2024-01-02,10,5,20,5,3,5\n", "decimal commas.*semicolons"),
         ("time,lat,lat,pm\n2024-01-01,1,2,3\n", "more than one column 'lat'"),
         ("time,lat,lon,pm\n2024-01-01,1,2,good\n", "no column of numbers to read.*value=NAME"),
+        ("time,lat,lon,pm\n2024-01-01,1,2,7 ug/m3\n", "write plain numbers in 'pm', which holds '7 ug/m3'"),
+        ('time,lat,lon,pm\n2024-01-01,1,2,"1,234.5"\n', "write plain numbers in 'pm', which holds '1,234.5'"),
         ("time,lat,lon,pm\n2024-01-01,103.8,1.3,5\n", "y=lon,x=lat"),
     ],
 )
@@ -229,3 +231,23 @@ def test_angles_are_no_readings_and_that_is_said():
     assert any(words.startswith("wind_dir: angles, of which no mean can be taken") for words in said)
     told = gridded(table, columns={"value": "x1+wind_dir"})
     assert set(told.attrs["variables"].split()) == {"x1", "wind_dir"}
+
+
+def test_readings_known_to_be_below_a_limit_are_refused_and_the_bias_is_said(tmp_path):
+    limited = "".join(f"2024-01-01T{hour:02d}:00Z,1,2,{'<5' if hour % 3 else hour}\n" for hour in range(24))
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n" + limited)
+    table = open_table(tmp_path / "t.csv")
+    ((rows, refused),) = table.chunks()
+    assert rows.values[:, 0].tolist() == list(range(0, 24, 3))
+    assert {(one.text, one.reason) for one in refused} == {("<5", "beyond what the instrument tells")}
+    assert any("maps are too high" in note for note in table.notes)
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n" + limited.replace("<5", ">1999"))
+    assert any("maps are too low" in note for note in open_table(tmp_path / "t.csv").notes)
+
+
+def test_a_column_of_numbers_with_units_is_not_left_out_in_silence(tmp_path):
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm,t\n2024-01-01,1,2,3,10.2 C\n")
+    (note,) = [note for note in open_table(tmp_path / "t.csv").notes if "holds text" in note]
+    assert note.startswith("'t' holds text ('10.2 C') and is not read")
+    frame = pd.DataFrame({"time": ["2024-01-01"], "lat": 1.0, "lon": 2.0, "pm": 3.0, "t": ["10.2"]})
+    assert any("'t' holds text ('10.2')" in note for note in open_table(frame).notes)

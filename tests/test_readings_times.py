@@ -145,6 +145,42 @@ def test_an_assumed_zone_is_said(tmp_path):
     assert table(tmp_path, "1709640000").notes == ()
 
 
+def test_days_of_a_spreadsheet_are_the_dates_they_stand_for(tmp_path):
+    times = pd.date_range("2023-12-31T18:07:03", periods=50, freq="53min")
+    days = (times - pd.Timestamp("1899-12-30")) / pd.Timedelta("1D")
+    readings = pd.DataFrame({"time": times, "lat": 1, "lon": 2, "pm": 3.5})
+    for options in ({}, {"timezone": "+05:30"}):
+        readings.assign(time=days).to_csv(tmp_path / "sheet.csv", index=False)
+        found = open_table(tmp_path / "sheet.csv", **options)
+        (sheet, refused), (plain, _) = next(found.chunks()), next(open_table(readings, **options).chunks())
+        np.testing.assert_array_equal(sheet.time, plain.time)
+        assert not refused
+        assert any(note.startswith("'time' counts days since 1899-12-30, as spreadsheets do") for note in found.notes)
+
+
+def test_seconds_of_a_run_are_no_days_of_a_spreadsheet():
+    seconds = pd.DataFrame({"time": np.arange(0.0, 60_000, 100), "lat": 1, "lon": 2, "pm": 3.5})
+    _, refused = next(open_table(seconds).chunks())
+    assert len(refused) == len(seconds)
+    assert "--date-format 'days since ...'" in refused[0].reason
+
+
+@pytest.mark.parametrize("unit", ["second", "minute", "hour", "day"])
+@pytest.mark.parametrize("start", ["0000-12-31", "1858-11-17", "1900-01-01T12:30", "2024-05-01 10:00:05"])
+@pytest.mark.parametrize("kind", [float, "texts", "bytes"])
+def test_numbers_count_from_where_the_user_says(unit, start, kind):
+    times = np.datetime64("2024-05-01T10:00:07", "s") + np.arange(0, 500_000, 7919)
+    counted = (times - np.datetime64(start.replace(" ", "T"), "s")) / np.timedelta64(
+        1, unit[0] if unit[0] != "d" else "D"
+    )
+    texts = [f"{number:15.9f}".strip().rjust(24, "0") for number in counted]
+    column = {float: counted, "texts": pd.Series(texts), "bytes": np.array(texts, "S24")}[kind]
+    found, why = to_utc(column, find_format("+02:00", f"{unit}s since {start}"))
+    assert why is None or not any(why)
+    shift = np.abs(found - (times - np.timedelta64(2, "h")))
+    assert shift.max() < np.timedelta64(1, "ms")
+
+
 def test_hours_behind_a_compact_date_are_no_epoch():
     stamps = pd.Timestamp("1999-12-30") + pd.to_timedelta(np.arange(0, 300_000, 37), unit="h")
     form = TimeFormat(zone("UTC"))

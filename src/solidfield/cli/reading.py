@@ -49,7 +49,11 @@ OPTIONS: dict[str, Any] = {  # by their names in Python
     ],
     "timezone": Annotated[str | None, typer.Option(help="Of times without an offset: Asia/Kolkata or +05:30.")],
     "dates": Annotated[
-        str | None, typer.Option("--date-format", help="dayfirst, monthfirst or a pattern: %d.%m.%Y %H:%M.")
+        str | None,
+        typer.Option(
+            "--date-format",
+            help="dayfirst, monthfirst, a pattern: %d.%m.%Y %H:%M, or what numbers count: hours since 2024-05-01.",
+        ),
     ],
     "units": Annotated[str | None, typer.Option(help="Of the values, where the file does not say.")],
     "name": Annotated[

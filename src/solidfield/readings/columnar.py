@@ -37,7 +37,8 @@ class FrameSource:
             raise SolidError("the DataFrame has no rows; give one reading per row")
         self.frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         self.headers = tuple(
-            Header(name, _is_number(column.dtype), split_units(name)[1]) for name, column in self.frame.items()
+            Header(name, _is_number(column.dtype), split_units(name)[1], text=_first_text(column))
+            for name, column in self.frame.items()
         )
 
     def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
@@ -104,6 +105,12 @@ def _column(column: Any) -> np.ndarray | pd.Series:
 def _units(field: Any) -> str:
     metadata = field.metadata or {}
     return metadata.get(b"units", b"").decode("utf-8", "replace") or split_units(field.name)[1]
+
+
+def _first_text(column: pd.Series) -> str:
+    """Of a column of text, which may be meant as numbers: it is said, for whoever made the frame can tell."""
+    texts = column.dropna() if column.dtype.kind == "O" else column[:0]
+    return str(texts.iloc[0])[:40] if len(texts) else ""
 
 
 def _is_number(dtype: Any) -> bool:

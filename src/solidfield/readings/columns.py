@@ -47,6 +47,8 @@ ANGLES = ("winddir", "winddirection", "wdir", "wd", "dir", "direction", "heading
           "wavedirection", "wavedir", "currentdirection", "flowdirection")  # fmt: skip
 ALTITUDES = ("elevation", "elev", "altitude", "alt", "elevationm", "altitudem", "gpsaltitude", "gpsalt",
              "stationelevation", "stationaltitude", "heightabovesealevel", "masl")  # fmt: skip
+DEPTHS = ("depth", "depthm", "depthmeters", "sampledepth", "sensordepth", "waterdepth", "tiefe", "profondeur",
+          "profundidad", "plev", "pressurelevel")  # fmt: skip
 
 STANDARD = {"time": "time", "latitude": "y", "longitude": "x", "projection_y_coordinate": "y",
             "projection_x_coordinate": "x"}  # fmt: skip
@@ -64,6 +66,7 @@ NO_READINGS: dict[str, tuple[Sequence[str], str]] = {  # what a column is, by wh
         ALTITUDES,
         "; a map of heights helps between the sensors: `solid train --static heights.nc`",
     ),
+    "how deep a reading was taken": (DEPTHS, ""),
     "angles, of which no mean can be taken": (ANGLES, "; components along east and north are readings like others"),
     "how sound readings are": (QUALITY, "; drop rows that are not before they are read"),
     "names of something": ((), ""),
@@ -73,6 +76,7 @@ NO_READINGS: dict[str, tuple[Sequence[str], str]] = {  # what a column is, by wh
 TAKEN = frozenset(("time", "lat", "lon", "latitude", "longitude", "y", "x", "domain", "observed", "never_supervised",
                    "read", "distance_to_sensor", "member", "init_time", "lead_time", "valid_time", "variable",
                    "threshold", "point"))  # fmt: skip
+AMOUNT = re.compile(r"\s*[<>≤≥~]?\s*[+-]?[\d.][\d.,' ]*([a-zA-Zµμ°%]\S{0,9})?\s*")  # 10.2 C, 1,234.5, <5
 PART = re.compile(r"(.+)_(?:count|spread|error|mean|std|exceedance|given|q\d+)")
 
 
@@ -148,6 +152,8 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
         if h.numeric and h.name not in taken and plain(h.name) not in unread
         and not names_something(h.name) and not error_of(h.name, headers)
     )  # fmt: skip
+    if "values" not in chosen:  # of snow and water, depth itself is what was read
+        values = tuple(name for name in values if plain(name) not in DEPTHS) or values
     if not values:
         raise _not_found(["value"], headers, where)
     time = chosen["time"] if date is None else f"{date}+{chosen['time']}"
@@ -232,7 +238,7 @@ def left_out(headers: Sequence[Header], columns: Columns) -> list[str]:
         found = [h.name for h in spare if (plain(h.name) in names if names else names_something(h.name))]
         if found:
             words.append(f"{', '.join(found)}: {what}, left out; --columns value=NAME reads them all the same{more}")
-    return words
+    return words + _unread(headers, columns)
 
 
 def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> dict[str, str]:
@@ -282,13 +288,26 @@ def geographic(columns: Columns, headers: Sequence[Header]) -> bool:
     return True
 
 
+def _unread(headers: Sequence[Header], columns: Columns) -> list[str]:
+    """Columns of text whose fields begin like numbers: 10.2 C, 1,234.5; they may be what was to be read."""
+    spare = [h for h in headers if not h.numeric and AMOUNT.fullmatch(h.text) and h.name not in columns.used()]
+    return [
+        f"'{h.name}' holds text ('{h.text}') and is not read; if it is a reading, write plain numbers"
+        for h in spare
+        if plain(h.name) not in (*TIMES, *DATE_PARTS, *NEITHER) and not names_something(h.name)
+    ]
+
+
 def _not_found(missing: Sequence[str], headers: Sequence[Header], where: str) -> SolidError:
     what = {"time": "time", "y": "latitude", "x": "longitude", "value": "numbers to read"}
     wanted = " and no ".join(f"column of {what[role]}" for role in missing)
     option = ",".join(f"{role}=NAME" for role in missing)
     table = ", or give a table of where sensors stand (--places)" if {"y", "x"} <= set(missing) else ""
+    texts = [h for h in headers if not h.numeric and AMOUNT.fullmatch(h.text)] if "value" in missing else []
+    remedy = f"write plain numbers in '{texts[0].name}', which holds '{texts[0].text}', or " if texts else ""
     return SolidError(
-        f"{where}: no {wanted} found among {_list([h.name for h in headers])}; name it with --columns {option}{table}"
+        f"{where}: no {wanted} found among {_list([h.name for h in headers])}; "
+        f"{remedy}name it with --columns {option}{table}"
     )
 
 

@@ -28,6 +28,7 @@ SEPARATORS = ",;\t|"
 SAMPLE = 500  # lines that tell the dialect and which columns are numbers
 SEARCH = 65_536  # lines at a time, where a column says nothing in those
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+LIMITED = re.compile(r"\s*[<>≤≥]?" + NUMBER.pattern)  # a number, or what is known to be below or above one
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 TOO_MANY = "more fields than the header has"
 # What pandas takes for a missing value; the slow path takes the same.
@@ -67,11 +68,11 @@ class CsvSource:
         self.decimal = "," if commas > points else "."
         if self.decimal == ",":
             self.notes.append(f"{path.name}: numbers are read with decimal commas")
-        numbers = re.compile(NUMBER.pattern.replace(r"\.", ",")) if self.decimal == "," else NUMBER
+        numbers = re.compile(LIMITED.pattern.replace(r"\.", ",")) if self.decimal == "," else LIMITED
         silent = [i for i, column in enumerate(fields) if not any(text not in MISSING for text in column)]
         later = self._later(silent, len(names)) if silent else {}
         self.headers = tuple(
-            Header(name, _mostly(later.get(i, column), numbers), split_units(name)[1])
+            header_of(name, later.get(i, column), split_units(name)[1], numbers)
             for i, (name, column) in enumerate(zip(names, fields, strict=True))
         )
 
@@ -289,10 +290,15 @@ def _records(reader: Any) -> list[list[str]]:
     return [row for row in rows if row]
 
 
-def _mostly(texts: Sequence[str], kind: re.Pattern[str]) -> bool:
-    """Are most of the fields that say anything numbers?"""
-    said = [text for text in texts if text.strip() not in MISSING]
-    return 2 * sum(bool(kind.fullmatch(text)) for text in said) > len(said)
+def header_of(name: str, fields: Sequence[str], units: str, kind: re.Pattern[str] = LIMITED) -> Header:
+    """Of a column whose first fields are these: are most of those that say anything numbers?
+
+    >>> header_of("pm", ["<5", "7.1", "NA", "off"], "").numeric, header_of("pm", ["7.1 ug", "8 ug"], "").text
+    (True, '7.1 ug')
+    """
+    said = [text for text in fields if text.strip() not in MISSING]
+    numeric = 2 * sum(bool(kind.fullmatch(text)) for text in said) > len(said)
+    return Header(name, numeric, units, text="" if numeric or not said else said[0][:40])
 
 
 def _show(line: bytes) -> str:

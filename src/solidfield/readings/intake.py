@@ -25,6 +25,7 @@ from ..grid import closed
 from . import no_readings
 from .columns import ROLES
 from .doctor.diagnose import Diagnosis, diagnose
+from .doctor.locations import words_of_far_cells
 from .error_table import Errors, ErrorTable, plain_errors
 from .frames import open_frames, save_frames, to_frames
 from .gridding import choose_variables, sum_readings
@@ -66,7 +67,8 @@ def check(
     timezone : str, optional
         Of times without an offset: "Asia/Kolkata" or "+05:30". Default: they are taken as UTC, and that is a finding.
     dates : str, optional
-        "dayfirst", "monthfirst" or a pattern such as "%d.%m.%Y %H:%M". Default: as the rows tell.
+        "dayfirst", "monthfirst", a pattern such as "%d.%m.%Y %H:%M", or what numbers count, such as "seconds since
+        2024-05-01T10:30". Default: as the rows tell.
     units : str, optional
         Of the values, where the readings do not say: one unit, or one for each variable, comma-separated.
     name : str, optional
@@ -234,6 +236,7 @@ def grid(
     standing = named.finish(layout.grid) if named else []
     if not layout.bounded:
         layout = replace(layout, grid=closed(layout.grid.part(cube.first_cell, cube.count.shape[2:])))
+        said += words_of_far_cells(cube.count, layout.grid)
     frames = to_frames(table, chosen, layout, cube, tally, cell or "as given", max_memory)
     said += [*table.notes, tally.words, *([words] if (words := merged(standing)) else [])]
     for words in said:

@@ -10,6 +10,7 @@ billion and micrograms, is a reading of nothing. Which there are is told by one 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,7 @@ NAMES = ("parameter", "parametername", "pollutant", "pollutantname", "variable",
 VALUES = ("value", "values", "measurement", "samplemeasurement", "measuredvalue", "reading", "result", "resultvalue",
           "observation", "obs", "obsvalue", "val", "arithmeticmean", "concentration")  # fmt: skip
 UNITS = ("unit", "units", "unitofmeasure", "unitsofmeasure", "uom", "parameterunits", "unitofmeasurement")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 MOST = 40  # quantities of a table that are read side by side
 SHOWN = 6  # of them in a message
 
@@ -39,6 +41,8 @@ def by_parameter(
     roles = {ROLES.get(role.lower(), role): (role, name) for role, name in (columns or {}).items()}
     texts = [h.name for h in source.headers if not h.numeric]
     named = roles.pop("parameter", ("", ""))[1]
+    if plain(named) == "none" and named not in (h.name for h in source.headers):
+        return source, dict(roles.values())
     column = named or next((name for word in NAMES for name in texts if plain(name) == word), "")
     if not column or getattr(source, "dims", None) is not None:
         return source, columns
@@ -55,7 +59,7 @@ def by_parameter(
         some = ", ".join(dict.fromkeys(quantity for quantity, _ in found[:SHOWN]))
         raise SolidError(
             f"{source.name}: column '{column}' says what was read ({some}), and not which column holds the readings; "
-            "name it with --columns value=NAME"
+            "name it with --columns value=NAME; if it says no such thing, --columns parameter=none"
         )
     if len(found) > MOST:
         raise SolidError(
@@ -89,7 +93,7 @@ class Parameters:
     def __init__(self, source: Source, column: str, unit: str | None, value: str, found: Sequence[tuple[str, str]]):
         self.source, self.column, self.unit, self.value = source, column, unit, value
         self.name, self.notes, self.fraction = source.name, source.notes, 0.0
-        self.made = tuple(Header(_called(*pair), True, pair[1]) for pair in found)
+        self.made = tuple(Header(_called(value, *pair), True, pair[1]) for pair in found)
         self.place = {pair: number for number, pair in enumerate(found)}
         away = (column, value, *([unit] if unit else []))
         self.headers = (*(h for h in source.headers if h.name not in away), *self.made)
@@ -123,10 +127,11 @@ class Parameters:
         return Batch(batch.row, data, batch.faults, batch.decimal)
 
 
-def _called(quantity: str, unit: str) -> str:
-    """The name of a quantity's column.
+def _called(value: str, quantity: str, unit: str) -> str:
+    """The name of a quantity's column; of a level, with the name of what was read there.
 
-    >>> _called("NO2", "ug/m3"), _called("PM2.5+", "")
-    ('NO2 [ug/m3]', 'PM2.5_')
+    >>> _called("value", "NO2", "ug/m3"), _called("value", "PM2.5+", ""), _called("temp", "10", "")
+    ('NO2 [ug/m3]', 'PM2.5_', 'temp at 10')
     """
-    return f"{quantity} [{unit}]".replace("+", "_") if unit else quantity.replace("+", "_")
+    name = f"{value} at {quantity}" if NUMBER.fullmatch(quantity) else quantity
+    return f"{name} [{unit}]".replace("+", "_") if unit else name.replace("+", "_")

@@ -114,6 +114,7 @@ class Header:
     numeric: bool  # most of its first fields are numbers
     units: str = ""
     standard_name: str = ""
+    text: str = ""  # of a column of no numbers: the first of its fields
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@ NO_VALUE = "no value"
 HUGE = "beyond any size of the first readings, by a factor of 1e12"
 STANDS = "stands for no value: far from all readings, and nothing but nines"
 NO_FIX, ZERO = "at 0, 0, far from all others: no fix of the position", 1e-6
+LIMITED = "beyond what the instrument tells"
+BIASED = (
+    "readings such as '{text}' are known to be {side}, not what they are; they are refused, and without them maps are "
+    "too {bias}: a number in their place, such as half a limit of detection, is nearer"
+)
 LARGEST, INFINITE = 3e38, "not a finite number below 3e38, the largest that maps can hold"
 ACROSS = "sensors lie on both sides of the dateline: longitudes go on beyond 180"
 MIXED = "longitudes of 0 .. 360 are mixed with negative ones: do both mean the same places?"
@@ -49,7 +54,10 @@ def to_rows(
             return
         for i in np.flatnonzero(bad).tolist():
             why = reason if isinstance(reason, str) else str(reason[i])
-            refused.append(Refused(name, int(batch.row[i]), column, _text(batch, column, i), why))
+            refused.append(Refused(name, int(batch.row[i]), column, text := _text(batch, column, i), why))
+            if why == LIMITED:
+                side, bias = ("below a limit", "high") if text.strip()[0] in "<≤" else ("above a limit", "low")
+                note(BIASED.format(text=text.strip()[0] + " ...", side=side, bias=bias))
 
     def number(column: str, needed: bool) -> tuple[np.ndarray, np.ndarray, Ends]:
         numbers, reasons, ends = to_numbers(batch.data[column], batch.decimal)
@@ -178,6 +186,7 @@ def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray 
     numbers[infinite] = np.nan
     reasons = np.full(len(numbers), "", dtype=object)
     reasons[words] = f"not a number (decimal {'comma' if decimal == ',' else 'point'})"
+    reasons[words & texts.str.match(r"[<>≤≥]\s*[\d.]").to_numpy(dtype=bool)] = LIMITED
     reasons[infinite] = INFINITE
     return numbers, reasons, _ends(numbers)
 

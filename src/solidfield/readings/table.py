@@ -27,6 +27,8 @@ from .arrays import ArraySource
 from .columnar import FrameSource, ParquetSource
 from .columns import ROLES, find_columns, geographic, is_taken, label, left_out, plain, split_units, words_of_errors
 from .csvfile import CsvSource
+from .levels import NAMES as LEVELS
+from .levels import levels_of, repeated, words_of_levels
 from .no_readings import counts_rows
 from .parameters import by_parameter
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
@@ -46,7 +48,7 @@ from .rows import (
     to_rows,
 )
 from .size import BEYOND, no_values, usual_size
-from .times import find_format, to_utc
+from .times import SHEET, counted_since, find_format, of_a_sheet, to_utc
 
 __all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
 
@@ -181,9 +183,9 @@ def open_table(
 
     `columns` names columns by role (time, y, x, value, sensor, parameter, error; several variables as "pm1+pm10"),
     `timezone` is that of times without an offset, `units` are those of the values (one, or one for each,
-    comma-separated), `dates` is "dayfirst", "monthfirst" or a pattern like "%d.%m.%Y %H:%M", `name` is what the
-    variable is to be called, or "pm=PM2.5,t=temperature" where there are several, `places` is a table of where
-    sensors stand.
+    comma-separated), `dates` is "dayfirst", "monthfirst", a pattern like "%d.%m.%Y %H:%M" or what numbers count
+    ("hours since 1900-01-01"), `name` is what the variable is to be called, or "pm=PM2.5,t=temperature" where there are
+    several, `places` is a table of where sensors stand.
     """
     form = find_format(timezone, dates)
     sources, notes = open_sources(source, columns, plain_places(places))
@@ -191,7 +193,11 @@ def open_table(
     for one, found in sources:
         says_utc = form.zone is None and _says_utc(found.time)
         own = replace(form, zone=zone("UTC")) if says_utc else form
-        parts.append(_without_numbers(Part(one, found, own, read_head(one, found)), columns, notes))
+        head = read_head(one, found)
+        if dates is None and head is not None and of_a_sheet(time_column(head, found)):
+            own = replace(own, since=counted_since(SHEET))
+            notes.append(f"'{found.time}' counts {SHEET}, as spreadsheets do; if it does not, say it (--date-format)")
+        parts.append(_without_numbers(Part(one, found, own, head), columns, notes))
         notes += one.notes
         notes += left_out(one.headers, found) + words_of_errors(one.headers, found)
     variables = _variables(parts[0].columns)
@@ -367,8 +373,34 @@ def inspect(table: Table) -> None:
                 f"{part.source.name}: '{part.columns.y}' holds longitudes and '{part.columns.x}' latitudes; "
                 f"swap them with --columns y={part.columns.x},x={part.columns.y}"
             )
+        if table.lattice is None:
+            _refuse_levels(table, part, rows)
         if part.form.zone is None and len(rows) and not table.lattice and _shifts(part.head, part):
             table.note("times without an offset are taken as UTC; if they are local, name the zone (--timezone)")
+
+
+def _refuse_levels(table: Table, part: Part, rows: Rows) -> None:
+    """A map is of one depth or height: a table of several is refused. Of several instruments the mean is taken."""
+    columns, source = part.columns, part.source
+    shared = [rows.time, rows.y, rows.x, *np.isfinite(rows.values).T]  # quantities with a row each are no levels
+    if not repeated(shared).any():
+        return
+    roles = (*columns.time.split("+"), columns.y, columns.x, columns.sensor)
+    names = [header.name for header in source.headers if header.numeric and header.name not in roles]
+    head = next(iter(source.batches(columns, SAMPLE, names)))
+    sound = np.isin(head.row, rows.row)
+    found = levels_of(shared, {name: to_numbers(head.data[name], head.decimal)[0][sound] for name in names})
+    if found is None:
+        return
+    column, words = found[0], words_of_levels(*found)
+    if plain(column) not in LEVELS:
+        table.note(f"{words}: their mean is taken, as of several instruments")
+        return
+    value = next((name for name in columns.values if name != column), "NAME")
+    raise SolidError(
+        f"{source.name}: {words}, and a map is of one of them: keep the rows of one, or read each as a variable "
+        f"of its own (--columns parameter={column},value={value})"
+    )
 
 
 def _like_degrees(y: np.ndarray, x: np.ndarray) -> bool:  # (n,)

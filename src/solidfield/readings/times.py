@@ -2,8 +2,9 @@
 
 An offset in the text wins; a text without one is in the time zone the user named, else in UTC (and the table notes
 the assumption). Year-first dates are ISO 8601; numbers are seconds (or milli-, micro-, nanoseconds) since 1970, or
-YYYYMMDD[HH[MM[SS]]]. Months may have English names. In 3/4/2023 the order is decided by the evidence of the whole file:
-a part above 12 is a day. Where nothing decides, the row is refused: a wrong month is worse than a missing reading.
+YYYYMMDD[HH[MM[SS]]], unless the user says what they count: "days since 1899-12-30". Months may have English names. In
+3/4/2023 the order is decided by the evidence of the whole file: a part above 12 is a day. Where nothing decides, the
+row is refused: a wrong month is worse than a missing reading.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ from ..clock import YEARS, to_ns, zone
 from ..errors import SolidError
 
 AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
+NUMBER = (
+    "a number that is no time (seconds since 1970, or YYYYMMDD); say what it counts: --date-format 'days since ...'"
+)
+SINCE = re.compile(r"\s*(second|minute|hour|day)s? since (.+?)\s*", re.I)
+SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+SHEET, OF_NOW = "days since 1899-12-30", (32_874, 55_153)  # what spreadsheets count; of the years 1990 to 2050
 TWICE = "this local hour does not exist or occurs twice (daylight saving time); write times with offsets"
 NO_TIME = "not a time"
 DIGITS = "0123456789"
@@ -49,18 +56,38 @@ class TimeFormat:
     zone: tzinfo | None = None  # of times without an offset; None = assumed UTC
     order: str | None = None  # "dayfirst", "monthfirst", or None: only what decides itself
     pattern: str | None = None  # the user's strptime pattern, alone
+    since: tuple[int, np.datetime64] | None = None  # times are numbers of so many seconds, from then on
 
 
 def find_format(timezone_name: str | None, dates: str | None) -> TimeFormat:
     order = dates if dates in ("dayfirst", "monthfirst") else None
+    if dates is not None and (since := counted_since(dates)) is not None:
+        return TimeFormat(None if timezone_name is None else zone(timezone_name), since=since)
     if dates is not None and order is None and "%" not in dates:
-        raise SolidError(f"no date format '{dates}'; give dayfirst, monthfirst or a pattern like %d.%m.%Y %H:%M")
+        ways = "dayfirst, monthfirst, a pattern like %d.%m.%Y %H:%M, or what numbers count: days since 1899-12-30"
+        raise SolidError(f"no date format '{dates}'; give {ways}")
     if dates is not None and order is None:
         try:
             pd.to_datetime(["a date"], format=dates, errors="coerce")
         except ValueError as error:
             raise SolidError(f"no date format '{dates}' ({error}); give a pattern like %d.%m.%Y %H:%M") from None
     return TimeFormat(None if timezone_name is None else zone(timezone_name), order, dates if order is None else None)
+
+
+def counted_since(words: str) -> tuple[int, np.datetime64] | None:
+    """What numbers count, in seconds, and from when; None where the words are no such thing.
+
+    >>> counted_since("hours since 1900-01-01"), counted_since("%Y")
+    ((3600, np.datetime64('1900-01-01T00:00:00')), None)
+    """
+    found = SINCE.fullmatch(words)
+    if found is None:
+        return None
+    try:
+        start = np.datetime64(found[2].removesuffix("Z").strip().replace(" ", "T"), "s")
+    except ValueError:
+        raise SolidError(f"no date format '{words}'; write it like 'days since 1899-12-30'") from None
+    return SECONDS[found[1].lower()], start
 
 
 Times = tuple[np.ndarray, np.ndarray | None]  # (n,) datetime64[ns] in UTC, NaT where refused; (n,) objects: "" or why
@@ -71,6 +98,8 @@ def to_utc(column: Any, form: TimeFormat) -> Times:
     if not isinstance(column, (pd.Series, np.ndarray)):
         column = pd.Series(column)
     dtype = column.dtype
+    if form.since is not None and dtype.kind != "M" and not isinstance(dtype, pd.DatetimeTZDtype):
+        return _since(column, *form.since, form)
     if isinstance(dtype, pd.DatetimeTZDtype):
         return _aware(pd.Series(column))
     if dtype.kind == "M":
@@ -121,7 +150,7 @@ def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
     2023011505 would be an epoch in 2034, from which there are no readings yet.
     """
     times = np.full(len(numbers), np.datetime64("NaT", "ns"))
-    reasons = np.full(len(numbers), "a number that is no time (seconds since 1970, or YYYYMMDD)", dtype=object)
+    reasons = np.full(len(numbers), NUMBER, dtype=object)
     for low, high, unit in ((1e8, 9.2e9, 10**9), (9e11, 9.2e12, 10**6), (9e14, 9.2e15, 10**3), (1e17, 9.2e18, 1)):
         here = (numbers >= low) & (numbers < high)
         whole = np.floor(numbers[here])
@@ -135,6 +164,39 @@ def _numbers(numbers: np.ndarray, form: TimeFormat) -> Times:
             dates = pd.to_datetime(digits, format=pattern, errors="coerce")
             _put(times, reasons, here, _local(dates.to_numpy(), form))
     return times, reasons
+
+
+def _since(column: pd.Series | np.ndarray, seconds: int, start: np.datetime64, form: TimeFormat) -> Times:
+    """Numbers of days or hours from a start. Days are written with few digits: they are read to the nearest second."""
+    found = _as_numbers(column)
+    number = np.where(np.isfinite(found) & (np.abs(found) < 1e15 / seconds), found, np.nan)
+    times, reasons = np.full(len(number), np.datetime64("NaT", "ns")), np.full(len(number), NO_TIME, dtype=object)
+    known = np.isfinite(number)
+    whole = np.rint(number[known] * seconds) if seconds == SECONDS["day"] else np.floor(number[known] * seconds)
+    rest = np.zeros(len(whole)) if seconds == SECONDS["day"] else number[known] * seconds - whole
+    exact, why = _counted(start + whole.astype("timedelta64[s]"))
+    _put(times, reasons, known, (exact + np.rint(1e6 * rest).astype("timedelta64[us]"), why))
+    local, again = _local(times, form)
+    return local, reasons if again is None else np.where(reasons == "", again, reasons)
+
+
+def of_a_sheet(column: Any) -> bool:
+    """Are all these times days as a spreadsheet counts them?
+
+    >>> of_a_sheet(np.array([b"45323.5", b"45324.0"])), of_a_sheet([1.7e9]), of_a_sheet(["2024-02-01", "45323"])
+    (True, False, False)
+    """
+    series = column if isinstance(column, np.ndarray) else pd.Series(column)
+    if not len(series) or isinstance(series.dtype, pd.DatetimeTZDtype) or series.dtype.kind == "M":
+        return False
+    numbers = _as_numbers(series)
+    return bool(((numbers >= OF_NOW[0]) & (numbers < OF_NOW[1])).all())
+
+
+def _as_numbers(column: pd.Series | np.ndarray) -> np.ndarray:  # (n,) float64, NaN where it is none
+    if isinstance(column, np.ndarray) and column.dtype.kind == "S":
+        column = np.char.decode(column, "utf-8", "backslashreplace")
+    return np.asarray(pd.to_numeric(pd.Series(column), errors="coerce"), dtype=np.float64)
 
 
 def _fixed(fields: np.ndarray, form: TimeFormat) -> Times | None:
