@@ -12,9 +12,12 @@ NUMBERS = pool("""22.5|88.3|-0|1e3|1e30|-1e39|1e400|inf|-inf|nan|NaN|1,5|0x10|1_
 361|1e308|true|None|-999|9999|-99.9|12|24""")
 JUNK = ["\t", "\0", "x" * 300, *pool("""| |"|"a|a,b|;|é|\ud7ff|💧|'|#|=1+1|<b>|../..|%s""")]
 NAMES = pool("""time|lat|lon|pm|pm_count|pm_mean|date|sensor|error|domain|-pm|../../evil|pm (ug/m3)||1|time (UTC)|y|x|
-Latitude|ünïts|a b|variable|member|id|parameter|unit|value|year|month|day|hour|station|qc|wind_dir|Date GMT|Time GMT""")
+Latitude|ünïts|a b|variable|member|id|parameter|unit|value|year|month|day|hour|station|qc|wind_dir|depth|
+Date GMT|Time GMT""")
 ODD = pool("""|0|-1|1|2.5|nan|inf|-inf|1e400|1000000000|99999999999999999999|1km|0.01deg|1e-9deg|1h|1d|1e9d|None|[]|{}|
-a,b|a=b|time=pm|value=pm|y=lon,x=lat|UTC|+5|+99:99|Mars/Base|%Q|%Y|dayfirst|log|none|cube|2024-01-03T05:00|1500-01-01|
+a,b|a=b|time=pm|value=pm|y=lon,x=lat|UTC|+5|+99:99|Mars/Base|%Q|%Y|dayfirst|log|
+days since 0000-12-31|hours since x|seconds since 9999999-01-01|parameter=none|parameter=pm|
+none|cube|2024-01-03T05:00|1500-01-01|
 22.51,88.31|90,0|1,2,3,4|22,88,23,89|4,3,2,1|mad:6|mad:x|round|..|/|💧|--json""")
 KEYS = pool("train.batch|train.lr|train.steps|predict.members|predict.quantiles|model.name|x.y")
 READING = pool("--columns|--timezone|--date-format|--units|--places")

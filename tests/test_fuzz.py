@@ -118,9 +118,11 @@ def test_every_line_of_a_table_is_read_or_refused(rows):
     st.lists(st.sampled_from(NAMES), min_size=1, max_size=7),
     st.lists(st.lists(field, max_size=8), max_size=8),
     st.none() | st.dictionaries(st.sampled_from([*NAMES, *NUMBERS]), st.just((22.5, 88.3)), min_size=1, max_size=4),
+    st.sampled_from([",", " ", "  ", ";", "# ,"]),
 )
-def test_any_header_over_any_fields_is_checked_or_refused(names, rows, places):
-    text = "\n".join(",".join(row) for row in [names, *rows])
+def test_any_header_over_any_fields_is_checked_or_refused(names, rows, places, layout):
+    text = "\n".join(layout[-1:].join(row) for row in [names, *rows])
+    text = layout[:-1] + text.replace("\n", "\n" + layout[:-1].strip("#"))
     with tempfile.TemporaryDirectory() as folder, answered():
         Path(folder, "t.csv").write_bytes(text.encode("utf-8", "replace"))
         json.dumps(check(Path(folder, "t.csv"), places=places).as_dict(), allow_nan=False)

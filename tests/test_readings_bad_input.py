@@ -27,7 +27,7 @@ def gridded(path, **options):
         ("\n\n  \n", "is empty"),
         ("time,lat,lon,pm\n", "a header and no rows"),
         ("1,2,3,4\n5,6,7,8\n", "first line holds numbers"),
-        ("time lat lon pm\n2024-01-01 1 2 3\n", "no separator found.*commas, semicolons, tabs"),
+        ("time lat lon pm\n2024-01-01 1 2\n", "no separator found.*commas, semicolons, tabs"),
         ("time,lat,lon,pm\n2024-01-01,10,5,20,5,3,5\n2024-01-02,10,5,20,5,3,5\n", "decimal commas.*semicolons"),
         ("time,lat,lat,pm\n2024-01-01,1,2,3\n", "more than one column 'lat'"),
         ("time,lat,lon,pm\n2024-01-01,1,2,good\n", "no column of numbers to read.*value=NAME"),

@@ -165,6 +165,14 @@ def test_seconds_of_a_run_are_no_days_of_a_spreadsheet():
     assert "--date-format 'days since ...'" in refused[0].reason
 
 
+@pytest.mark.parametrize(
+    "words", ["days since now", "hours since x", "days since 2024-13-01", "days since", "weeks since 2024"]
+)
+def test_what_counts_from_no_date_is_no_format(words):
+    with pytest.raises(SolidError, match=r"no date format.*days since 1899-12-30"):
+        find_format(None, words)
+
+
 @pytest.mark.parametrize("unit", ["second", "minute", "hour", "day"])
 @pytest.mark.parametrize("start", ["0000-12-31", "1858-11-17", "1900-01-01T12:30", "2024-05-01 10:00:05"])
 @pytest.mark.parametrize("kind", [float, "texts", "bytes"])

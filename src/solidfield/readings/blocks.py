@@ -18,6 +18,7 @@ from typing import IO
 import numpy as np
 
 from ..errors import SolidError
+from .dialect import tabbed
 
 LINE_LIMIT = 1 << 20  # bytes; a record of readings has some hundreds
 EXPANSION_LIMIT = 250  # a table of readings compresses 3- to 30-fold
@@ -48,6 +49,7 @@ def blocks(
     rows: int,
     encoding: str = "utf-8",
     old_mac: bool = False,  # lines end in a carriage return alone
+    spaced: bool = False,  # spaces separate columns: they become tabs
 ) -> Iterator[tuple[bytes, int, float]]:
     """(lines as UTF-8 bytes that end in a newline, line number of the first, share of the file read so far).
 
@@ -56,6 +58,7 @@ def blocks(
     size = max(1, path.stat().st_size)
     amount = int(np.clip(64 * rows, 1 << 16, 1 << 22))
     rest, line, total = b"", 1, 0
+    as_is = tabbed if spaced else bytes
     with opened(path) as (text, raw):
         while piece := text.read(amount):
             if total == 0:
@@ -81,11 +84,11 @@ def blocks(
             for first in range(0, len(ends), rows):
                 last = min(first + rows, len(ends))
                 end = int(ends[last - 1])
-                yield rest[done:end], line, min(1.0, raw.tell() / size)
+                yield as_is(rest[done:end]), line, min(1.0, raw.tell() / size)
                 line, done = line + last - first, end
             rest = rest[done:]
     if rest:
-        yield rest + b"\n", line, 1.0
+        yield as_is(rest + b"\n"), line, 1.0
 
 
 def lines_in(block: bytes) -> int:

@@ -22,12 +22,11 @@ from ..engine import each_ahead
 from ..errors import SolidError
 from .blocks import LINE_LIMIT, blocks, fields_of, lines_in, opened
 from .columns import TIMES, plain, split_units
+from .dialect import NUMBER, dialect_of
 from .records import Batch, Columns, Header
 
-SEPARATORS = ",;\t|"
 SAMPLE = 500  # lines that tell the dialect and which columns are numbers
 SEARCH = 65_536  # lines at a time, where a column says nothing in those
-NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 LIMITED = re.compile(r"\s*[<>≤≥]?" + NUMBER.pattern)  # a number, or what is known to be below or above one
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 TOO_MANY = "more fields than the header has"
@@ -49,18 +48,18 @@ class CsvSource:
         self.fraction = 0.0
         head = self._head()
         lines = head.split("\n")
-        start = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
-        if start is None:
+        dialect = dialect_of(lines)
+        if dialect is None:
             raise SolidError(f"{path} is empty; give a table with a header line and one reading per line")
-        begin = _table_begins(lines, start)
-        if begin > start:
-            self.notes.append(f"{path.name}: its first {begin} lines hold no table and are left out")
-            start = begin
-        self.separator = _separator(lines[start])
-        reader = csv.reader(lines[start:], delimiter=self.separator, skipinitialspace=True)
-        names = [name.strip() for name in next(reader)]
-        self.header_end = start + 1  # its line number
-        sample = _records(reader)
+        above = sum(bool(line.strip()) and not line.startswith("#") for line in lines[: dialect.header])
+        if above:
+            self.notes.append(f"{path.name}: its first {dialect.header} lines hold no table and are left out")
+        names, self.separator, self.spaced = dialect.names, dialect.separator, dialect.spaced
+        self.header_end = dialect.header + 1  # its line number
+        rows = lines[self.header_end :]
+        if self.spaced:
+            rows = ["\t".join(line.split()) for line in rows]
+        sample = _records(csv.reader(rows, delimiter=self.separator, skipinitialspace=True))
         self._refuse_odd(names, sample)
         fields = [[row[i].strip() for row in sample if i < len(row) and row[i].strip()] for i in range(len(names))]
         commas = sum(bool(DECIMAL_COMMA.fullmatch(text)) for column in fields for text in column)
@@ -102,7 +101,7 @@ class CsvSource:
     def _later(self, silent: Sequence[int], width: int) -> dict[int, list[str]]:
         """The first fields of columns that say nothing in the sample: the sensors of one kind may come last."""
         found: dict[int, list[str]] = {}
-        for block, line, _ in blocks(self.path, SEARCH, self.encoding, self.old_mac):
+        for block, line, _ in blocks(self.path, SEARCH, self.encoding, self.old_mac, self.spaced):
             below = block.split(b"\n", max(0, self.header_end - line + 1))[-1]
             left = [i for i in silent if i not in found]
             with suppress(pd.errors.ParserError, pd.errors.EmptyDataError):  # lines that `batches` will speak of
@@ -128,7 +127,7 @@ class CsvSource:
         if len(names) == 1:
             raise SolidError(
                 f"{self.path}: no separator found in the header '{names[0][:80]}'; "
-                "separate the columns by commas, semicolons, tabs or |"
+                "separate the columns by commas, semicolons, tabs, | or spaces"
             )
         headed = any(plain(name) in TIMES for name in names)  # then the numbers are those of stations
         if sum(bool(NUMBER.fullmatch(name)) for name in names) > 1 and not headed:
@@ -157,7 +156,7 @@ class CsvSource:
                 block, line = block.split(b"\n", self.header_end - line + 1)[-1], self.header_end + 1
             return self._parse(block, line, columns, names) if block.strip() else None, fraction
 
-        for batch, fraction in each_ahead(parse, blocks(self.path, rows, self.encoding, self.old_mac)):
+        for batch, fraction in each_ahead(parse, blocks(self.path, rows, self.encoding, self.old_mac, self.spaced)):
             if batch is not None:
                 yield batch
             self.fraction = fraction
@@ -243,30 +242,6 @@ class CsvSource:
         table = np.array(fields, dtype=object).reshape(-1, max(1, len(self.headers)))
         data = {name: pd.Series(table[:, i]).replace(list(MISSING), np.nan) for name, i in wanted.items()}
         return Batch(np.array(row, dtype=np.int64), data, faults, self.decimal)
-
-
-def _separator(line: str) -> str:
-    return max(SEPARATORS, key=lambda sign: _outside_quotes(line).count(sign))
-
-
-def _table_begins(lines: Sequence[str], first: int) -> int:
-    """The header's position: behind lines of words about the table, where one of columns and rows like it follow."""
-
-    def columns(line: str) -> tuple[int, str]:
-        sign = _separator(line)
-        return _outside_quotes(line).count(sign), sign
-
-    told = [(i, columns(line)) for i, line in enumerate(lines) if i >= first and line.strip()]
-    if told[0][1][0] > 1:
-        return first
-    for (i, own), *like in zip(told, told[1:], told[2:], strict=False):
-        if own[0] > 1 and all(other == own for _, other in like):
-            return i
-    return first
-
-
-def _outside_quotes(line: str) -> str:
-    return re.sub(r'"[^"]*"', "", line)
 
 
 def _open_quote(block: bytes) -> bool:

@@ -54,7 +54,7 @@ __all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
 
 # A new kind of file: a class that is a `Source` (records.py), and its endings here.
 OPENERS: dict[str, Callable[[Path], Source]] = {
-    **dict.fromkeys((".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz"), CsvSource),
+    **dict.fromkeys((".csv", ".txt", ".tsv", ".dat", ".csv.gz", ".txt.gz", ".tsv.gz"), CsvSource),
     ".parquet": ParquetSource,
     **dict.fromkeys((".nc", ".nc4", ".cdf", ".zarr"), ArraySource.open),
 }
@@ -272,7 +272,8 @@ def open_file(path: Path) -> Source:
     if not path.exists():
         raise SolidError(f"there is no file {path}; check the path")
     if _suffix(path) not in OPENERS:
-        raise SolidError(f"cannot tell what {path} is by its name; end it in {', '.join(OPENERS)}")
+        ways = "save a spreadsheet as CSV, unpack an archive"
+        raise SolidError(f"cannot tell what {path} is by its name; end it in {', '.join(OPENERS)} ({ways})")
     return OPENERS[_suffix(path)](path)
 
 

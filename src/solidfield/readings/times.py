@@ -24,7 +24,7 @@ AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
 NUMBER = (
     "a number that is no time (seconds since 1970, or YYYYMMDD); say what it counts: --date-format 'days since ...'"
 )
-SINCE = re.compile(r"\s*(second|minute|hour|day)s? since (.+?)\s*", re.I)
+SINCE = re.compile(r"\s*(second|minute|hour|day)s? since ([+-]?\d.*?)\s*", re.I)
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 SHEET, OF_NOW = "days since 1899-12-30", (32_874, 55_153)  # what spreadsheets count; of the years 1990 to 2050
 TWICE = "this local hour does not exist or occurs twice (daylight saving time); write times with offsets"
