@@ -30,6 +30,9 @@ def test_each_depth_is_a_variable_as_if_it_were_read_alone():
     for depth in DEPTHS:
         alone = sf.grid(mooring(depth), **HOW)
         np.testing.assert_array_equal(frames[f"temp_at_{depth:g}"], alone["temp"])
+    warm = profiles().rename(columns={"temp": "temp (degC)"})
+    frames = sf.grid(warm, columns={"parameter": "depth", "value": "temp"}, **HOW)
+    assert frames["temp_at_2.5"].attrs["units"] == "degC"
 
 
 @pytest.mark.parametrize("name", ["depth", "elevation", "Height (m)", "lead"])

@@ -253,14 +253,18 @@ def _named(headers: Sequence[Header], named: Mapping[str, str], where: str) -> d
             )
         found = []
         for name in [text] if text in names else text.split("+"):
-            matches = [n for n in names if n == name or split_units(n)[0] == name] or [
-                n for n in names if plain(n) == plain(name)
-            ]
-            if not matches:
-                raise SolidError(f"{where} has no column '{name}' for {word}; it has {_list(names)}")
-            found.append(matches[0])
+            found.append(column_called(name, names, word, where))
         chosen[role] = "+".join(found)
     return chosen
+
+
+def column_called(name: str, names: Sequence[str], role: str, where: str) -> str:
+    """The column that the user means, who may leave out its unit, its signs and its case."""
+    same = [n for n in names if n == name or split_units(n)[0] == name]
+    alike = [n for n in names if plain(n) == plain(name)]
+    if not same + alike:
+        raise SolidError(f"{where} has no column '{name}' for {role}; it has {_list(names)}")
+    return (same + alike)[0]
 
 
 def by_name(headers: Sequence[Header], names: Sequence[str], role: str) -> list[Header]:

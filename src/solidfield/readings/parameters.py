@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SolidError
-from .columns import ROLES, plain
+from .columns import ROLES, column_called, plain, split_units
 from .parts import CHUNK
 from .records import NO_ROLES, Batch, Columns, Header, Source
 from .rows import names_of
@@ -39,15 +39,14 @@ def by_parameter(
 ) -> tuple[Source, Mapping[str, str] | None]:  # and the columns by role
     """The readings with a column for each quantity; as they are where no column says what was read."""
     roles = {ROLES.get(role.lower(), role): (role, name) for role, name in (columns or {}).items()}
-    texts = [h.name for h in source.headers if not h.numeric]
+    names, texts = [h.name for h in source.headers], [h.name for h in source.headers if not h.numeric]
     named = roles.pop("parameter", ("", ""))[1]
-    if plain(named) == "none" and named not in (h.name for h in source.headers):
+    if plain(named) == "none" and named not in names:
         return source, dict(roles.values())
     column = named or next((name for word in NAMES for name in texts if plain(name) == word), "")
     if not column or getattr(source, "dims", None) is not None:
         return source, columns
-    if column not in (h.name for h in source.headers):
-        raise SolidError(f"{source.name} has no column '{column}' for parameter; it has {', '.join(texts)}")
+    column = column_called(column, names, "parameter", source.name)
     unit = next((name for word in UNITS for name in texts if plain(name) == word), None)
     found = _quantities(source, column, unit)
     values = [roles["values"][1]] if "values" in roles else [
@@ -66,7 +65,8 @@ def by_parameter(
             f"{source.name}: column '{column}' names {len(found)} quantities, more than {MOST}; keep the rows of those "
             "that are to be modelled"
         )
-    table = Parameters(source, column, unit, values[0], found)
+    value = column_called(values[0], names, "value", source.name)
+    table = Parameters(source, column, unit, value, found)
     kept = {role: name for role, name in roles.values() if ROLES.get(role.lower()) != "values"}
     return table, kept | {"values": "+".join(h.name for h in table.made)}
 
@@ -93,7 +93,8 @@ class Parameters:
     def __init__(self, source: Source, column: str, unit: str | None, value: str, found: Sequence[tuple[str, str]]):
         self.source, self.column, self.unit, self.value = source, column, unit, value
         self.name, self.notes, self.fraction = source.name, source.notes, 0.0
-        self.made = tuple(Header(_called(value, *pair), True, pair[1]) for pair in found)
+        what, own = split_units(value)
+        self.made = tuple(Header(_called(what, *pair), True, pair[1] or own) for pair in found)
         self.place = {pair: number for number, pair in enumerate(found)}
         away = (column, value, *([unit] if unit else []))
         self.headers = (*(h for h in source.headers if h.name not in away), *self.made)

@@ -9,31 +9,23 @@ the way (a time zone, a longitude convention, decimal commas) stands in `notes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 
 from ..clock import zone
 from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid, nearest_turn
-from .arrays import ArraySource
-from .columnar import FrameSource, ParquetSource
-from .columns import ROLES, find_columns, geographic, is_taken, label, left_out, plain, split_units, words_of_errors
-from .csvfile import CsvSource
-from .levels import NAMES as LEVELS
-from .levels import levels_of, repeated, words_of_levels
+from .columns import ROLES, geographic, label, left_out, plain, split_units, words_of_errors
+from .first_rows import like_degrees, refuse_levels, without_offset
 from .no_readings import counts_rows
-from .parameters import by_parameter
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
-from .place_table import Places, placed, plain_places
-from .records import NO_ROWS, Batch, Columns, Header, Refused, Rows, Source
+from .place_table import Places, plain_places
+from .records import NO_ROWS, Columns, Refused, Rows
 from .rows import (
     ACROSS,
     EAST,
@@ -48,20 +40,13 @@ from .rows import (
     to_rows,
 )
 from .size import BEYOND, no_values, usual_size
-from .times import SHEET, counted_since, find_format, of_a_sheet, to_utc
+from .sources import open_sources
+from .times import SHEET, counted_since, find_format, of_a_sheet
+from .variables import called_by_user, find_units, in_order, names_of_variables
 
 __all__ = ["CHUNK", "Columns", "Refused", "Rows", "Table", "open_table"]
 
-# A new kind of file: a class that is a `Source` (records.py), and its endings here.
-OPENERS: dict[str, Callable[[Path], Source]] = {
-    **dict.fromkeys((".csv", ".txt", ".tsv", ".dat", ".csv.gz", ".txt.gz", ".tsv.gz"), CsvSource),
-    ".parquet": ParquetSource,
-    **dict.fromkeys((".nc", ".nc4", ".cdf", ".zarr"), ArraySource.open),
-}
-
-
 AWAY, SURE = 5.0, 50  # degrees from 0, 0, and readings elsewhere by which it is told
-NEARBY = 7.0  # coordinates up to here may well be metres of a laboratory, or a box of side 2 pi
 
 
 class Table:
@@ -200,13 +185,13 @@ def open_table(
         parts.append(_without_numbers(Part(one, found, own, head), columns, notes))
         notes += one.notes
         notes += left_out(one.headers, found) + words_of_errors(one.headers, found)
-    variables = _variables(parts[0].columns)
+    variables = names_of_variables(parts[0].columns)
     for column, called in zip(parts[0].columns.values, variables, strict=True):
         if called != label(column):
             notes.append(f"column '{column}' is called {called}, for another thing has its name")
-    parts = [_in_order(part, variables, parts[0].source.name) for part in parts]
+    parts = [in_order(part, variables, parts[0].source.name) for part in parts]
     parts = settle_dates(parts, notes)
-    variables = _called(variables, name, parts[0].source.name)
+    variables = called_by_user(variables, name, parts[0].source.name)
     table = Table(parts, variables, find_units(parts[0], units), notes)
     inspect(table)
     return table
@@ -236,130 +221,10 @@ def _says_utc(time: str) -> bool:
     return split_units(time)[1].upper() in ("UTC", "GMT") or plain(time).endswith(("utc", "gmt"))
 
 
-Found = tuple[Source, Columns]
-
-
-def open_sources(
-    source: Any, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None = None
-) -> tuple[list[Found], list[str]]:
-    """The files or objects behind what the user gave; of a folder or a glob, those that are tables of readings."""
-    how = columns, places
-    if isinstance(source, pd.DataFrame):
-        return [_with_columns(FrameSource(source), *how)], []
-    if isinstance(source, (xr.Dataset, xr.DataArray)):
-        return [_with_columns(ArraySource(source), *how)], []
-    if isinstance(source, (str, Path)):
-        path = Path(source)
-        if path.is_dir() and path.suffix != ".zarr":
-            return _sift(sorted(p for p in path.iterdir() if _suffix(p) in OPENERS), str(path), *how)
-        if not path.exists() and any(sign in str(path) for sign in "*?["):
-            return _sift(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))), str(path), *how)
-        return [_with_columns(open_file(path), *how)], []
-    paths = list(source)
-    if not paths:
-        raise SolidError("no file of readings given")
-    return [_with_columns(open_file(Path(path)), *how) for path in paths], []
-
-
-def _with_columns(source: Source, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None) -> Found:
-    source, columns = by_parameter(source, columns)
-    if places is not None:
-        source, columns = placed(source, columns, places)
-    return source, find_columns(source.headers, columns, source.name)
-
-
-def open_file(path: Path) -> Source:
-    if not path.exists():
-        raise SolidError(f"there is no file {path}; check the path")
-    if _suffix(path) not in OPENERS:
-        ways = "save a spreadsheet as CSV, unpack an archive"
-        raise SolidError(f"cannot tell what {path} is by its name; end it in {', '.join(OPENERS)} ({ways})")
-    return OPENERS[_suffix(path)](path)
-
-
-def _suffix(path: Path) -> str:
-    return "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
-
-
-def _sift(
-    paths: Sequence[Path], where: str, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None
-) -> tuple[list[Found], list[str]]:
-    kept: list[Found] = []
-    notes: list[str] = []
-    for path in paths:
-        try:
-            kept.append(_with_columns(open_file(path), columns, places))
-        except SolidError as error:
-            notes.append(f"{path.name} is left out: {str(error).removeprefix(f'{path}: ')}")
-    if not kept:
-        raise SolidError(f"no table of readings in {where}" + (f" ({notes[0]})" if notes else "; check the path"))
-    return kept, notes
-
-
-def _in_order(part: Part, variables: tuple[str, ...], first: str) -> Part:
-    """The part with its variables in the order of the first file's."""
-    own = _variables(part.columns)
-    if set(own) != set(variables):
-        raise SolidError(
-            f"{part.source.name} has variables {', '.join(own)}, {first} {', '.join(variables)}; "
-            "name those to read with --columns value=NAME"
-        )
-    order = [own.index(name) for name in variables]
-    values = tuple(part.columns.values[v] for v in order)
-    errors = tuple(part.columns.errors[v] for v in order) if part.columns.errors else ()
-    return replace(part, columns=replace(part.columns, values=values, errors=errors))
-
-
-def _variables(columns: Columns) -> tuple[str, ...]:
-    wanted = [label(value) for value in columns.values]
-    names: list[str] = []
-    for first in wanted:
-        name, again = first, 2
-        while name in names or is_taken(name, wanted):
-            name, again = f"{first}_{again}", again + 1
-        names.append(name)
-    return tuple(names)
-
-
-def _called(variables: tuple[str, ...], name: str | None, where: str) -> tuple[str, ...]:
-    """The variables under the names that the user gives them.
-
-    >>> _called(("pm",), "PM2.5", "a.csv"), _called(("pm", "t"), "t=air temperature", "a.csv")
-    (('PM2.5',), ('pm', 'air_temperature'))
-    """
-    if name is None:
-        return variables
-    pairs = [part.partition("=") for part in name.split(",")] if "=" in name else [(variables[0], "=", name)]
-    given = {old: new for old, _, new in pairs}
-    if "=" not in name and len(variables) > 1:
-        which = f"name the one to read (--columns value={variables[0]}), or write --name {variables[0]}={name}"
-        raise SolidError(f"{where} has variables {', '.join(variables)}, and '{name}' can be but one; {which}")
-    for old in given:
-        if old not in variables:
-            raise SolidError(f"{where} has no variable '{old}' to call {given[old]}; it has {', '.join(variables)}")
-    called = tuple(label(given[one]) if one in given else one for one in variables)
-    wrong = [one for one in called if is_taken(one, called) or called.count(one) > 1]
-    if wrong:
-        raise SolidError(f"--name {name}: '{wrong[0]}' is the name of another thing in maps; choose another")
-    return called
-
-
-def find_units(part: Part, given: str | None) -> tuple[str, ...]:
-    """By the user's word, else by attribute or header."""
-    count = len(part.columns.values)
-    if given is not None:
-        words = [word.strip() for word in given.split(",")]
-        if len(words) not in (1, count):
-            raise SolidError(f"units '{given}' are {len(words)}, variables {count}; give one unit, or one for each")
-        return tuple(words * count if len(words) == 1 else words)
-    header: dict[str, Header] = {h.name: h for h in part.source.headers}
-    return tuple(header[name].units or split_units(name)[1] for name in part.columns.values)
-
-
 def inspect(table: Table) -> None:
     """What the first rows tell: an assumed time zone or unit is noted, a table with swapped coordinates refused."""
     y, x = table.sample.y, table.sample.x
-    if not table.geographic and table.lattice is None and len(y) and _like_degrees(y, x):
+    if not table.geographic and table.lattice is None and len(y) and like_degrees(y, x):
         table.note(
             f"'{table.columns.y}' and '{table.columns.x}' are taken for lengths; if they are degrees, say so: "
             f"--columns lat={table.columns.y},lon={table.columns.x}"
@@ -375,43 +240,6 @@ def inspect(table: Table) -> None:
                 f"swap them with --columns y={part.columns.x},x={part.columns.y}"
             )
         if table.lattice is None:
-            _refuse_levels(table, part, rows)
-        if part.form.zone is None and len(rows) and not table.lattice and _shifts(part.head, part):
+            refuse_levels(part, rows, table.note)
+        if part.form.zone is None and len(rows) and not table.lattice and without_offset(part.head, part):
             table.note("times without an offset are taken as UTC; if they are local, name the zone (--timezone)")
-
-
-def _refuse_levels(table: Table, part: Part, rows: Rows) -> None:
-    """A map is of one depth or height: a table of several is refused. Of several instruments the mean is taken."""
-    columns, source = part.columns, part.source
-    shared = [rows.time, rows.y, rows.x, *np.isfinite(rows.values).T]  # quantities with a row each are no levels
-    if not repeated(shared).any():
-        return
-    roles = (*columns.time.split("+"), columns.y, columns.x, columns.sensor)
-    names = [header.name for header in source.headers if header.numeric and header.name not in roles]
-    head = next(iter(source.batches(columns, SAMPLE, names)))
-    sound = np.isin(head.row, rows.row)
-    found = levels_of(shared, {name: to_numbers(head.data[name], head.decimal)[0][sound] for name in names})
-    if found is None:
-        return
-    column, words = found[0], words_of_levels(*found)
-    if plain(column) not in LEVELS:
-        table.note(f"{words}: their mean is taken, as of several instruments")
-        return
-    value = next((name for name in columns.values if name != column), "NAME")
-    raise SolidError(
-        f"{source.name}: {words}, and a map is of one of them: keep the rows of one, or read each as a variable "
-        f"of its own (--columns parameter={column},value={value})"
-    )
-
-
-def _like_degrees(y: np.ndarray, x: np.ndarray) -> bool:  # (n,)
-    """Could these be latitudes and longitudes, of a place that is not where both are zero?"""
-    far = max(float(np.abs(y).max()), float(np.abs(x).max())) > NEARBY
-    return far and bool((np.abs(y) <= 90).all() and (np.abs(x) <= 180).all() and (y % 1 != 0).any())
-
-
-def _shifts(batch: Batch, part: Part) -> bool:
-    """Would naming a time zone change these times? Then they have no offset of their own."""
-    column = time_column(batch, part.columns)
-    once, again = (to_utc(column, form)[0] for form in (part.form, replace(part.form, zone=zone("+01:00"))))
-    return not np.array_equal(once, again, equal_nan=True)
