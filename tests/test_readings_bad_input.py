@@ -164,7 +164,7 @@ def network(values):
     return pd.DataFrame({"time": stamps, "lat": 10 + 0.1 * place, "lon": 20.0, "x1": values})
 
 
-@pytest.mark.parametrize("mark", [-99.0, -999.0, -999.9, -9999.0, -32768.0, 9999.0, 99999.99])
+@pytest.mark.parametrize("mark", [-99.0, -999.0, -999.9, -9999.0, -32768.0, -32767.0, 32767.0, 9999.0, 99999.99])
 @pytest.mark.parametrize("late", [False, True])
 def test_a_number_that_stands_for_no_value_is_refused_by_row_and_said(mark, late):
     values = np.random.default_rng(0).normal(20, 5, 4000).round(1)

@@ -152,6 +152,22 @@ def test_a_list_a_folder_and_a_glob_are_one_table(frame, tmp_path):
         open_table([tmp_path / "a.csv", tmp_path / "places.csv"])
 
 
+def test_what_has_no_time_is_no_reading_and_a_single_depth_none_to_choose():
+    fields = np.random.default_rng(0).normal(size=(4, 3, 5))
+    axes = {"time": pd.date_range("2024-01-01", periods=4, freq="h"), "lat": [1.0, 2.0, 3.0], "lon": np.arange(5.0)}
+    array = xr.Dataset({"sst": (("time", "lat", "lon"), fields)}, axes)
+    mask = array.assign(land=(("lat", "lon"), np.ones((3, 5))), crs=0)
+    one = array.expand_dims(depth=[0.5], axis=1)
+    for dressed, words in ((mask, "land, crs: no time, so no readings"), (one, "all readings are at depth 0.5")):
+        found, plain = open_table(dressed), open_table(array)
+        assert found.variables == ("sst",)
+        assert any(note.startswith(words) for note in found.notes)
+        np.testing.assert_array_equal(next(found.chunks())[0].values, next(plain.chunks())[0].values)
+    assert open_table(mask, columns={"value": "sst+land"}).variables == ("sst", "land")
+    with pytest.raises(SolidError, match="also has dimension 'depth'; select one"):
+        open_table(array.expand_dims(depth=[0.5, 10.0], axis=1))
+
+
 def test_a_gridded_array_gives_its_cells_and_nothing_where_it_is_nan(tmp_path):
     values = np.arange(5 * 3 * 4, dtype=float).reshape(5, 3, 4)
     values[1, 2, 3] = values[4, 0, 0] = np.nan

@@ -142,7 +142,9 @@ def _variables(dataset: xr.Dataset) -> list[str]:
         names = [name for name in names if name in str(dataset.attrs["variables"]).split()]
     found = [name for name in names if not any(name == other + part for other in names for part in PARTS)]
     if not found:
-        raise SolidError("the frames hold no variable on (time, y, x); name one, or grid the readings first")
+        more = [f"'{dim}'" for dim in dataset.sizes if dim not in axes]
+        beside = f" (they also have {', '.join(more)}: select one position along it)" if more else ""
+        raise SolidError(f"the frames hold no variable on (time, y, x){beside}; name one, or grid the readings first")
     return found
 
 

@@ -21,7 +21,7 @@ from ..disk import open_dataset
 from ..engine import memory
 from ..errors import SolidError
 from ..grid import Grid
-from .columns import LATITUDES, LONGITUDES, TIMES, by_name, find_columns, geographic
+from .columns import LATITUDES, LONGITUDES, TIMES, by_name, find_columns, geographic, plain
 from .records import FORMAT, Batch, Columns, Header
 
 
@@ -43,10 +43,11 @@ class ArraySource:
             raise SolidError(
                 f"{name} has no readings: dimension {min(self.data.sizes, key=lambda d: self.data.sizes[d])} is empty"
             )
+        timeless = self._timeless()
         self.headers = tuple(
             Header(
                 str(key),
-                variable.dtype.kind in "iuf",
+                variable.dtype.kind in "iuf" and key not in timeless,
                 str(variable.attrs.get("units", "")),
                 str(variable.attrs.get("standard_name", "")),
             )
@@ -72,6 +73,18 @@ class ArraySource:
     def open(cls, path: Path) -> ArraySource:
         return cls(open_dataset(path, "copy it again"), str(path))
 
+    def _timeless(self) -> list[str]:
+        """Variables of numbers that never change beside others that have a time: masks, heights, map projections."""
+        data = self.data.data_vars
+        moving = {str(name) for name in data if any(plain(str(dim)) in TIMES for dim in data[name].dims)}
+        still = [str(name) for name in data if name not in moving and data[name].dtype.kind in "iuf"]
+        found = [name for name in still if moving and plain(name) not in (*LATITUDES, *LONGITUDES)]
+        if found:
+            self.notes.append(
+                f"{', '.join(found)}: no time, so no readings; --columns value=NAME reads them all the same"
+            )
+        return found
+
     def _says_where(self) -> bool:
         return all(by_name(self.headers, names, role) for names, role in ((LATITUDES, "y"), (LONGITUDES, "x")))
 
@@ -89,6 +102,12 @@ class ArraySource:
                 f"{', '.join(f'{d} ({n})' for d, n in self.data.sizes.items())}; select one"
             )
         extra = [d for d in self.data.sizes if d not in (time[0], *place)]
+        single = [d for d in extra if self.data.sizes[d] == 1]
+        if single:
+            self.notes.append(f"all readings are at {', '.join(f'{d} {self.data[d].values[0]}' for d in single)}")
+            self.data = self.data.squeeze(single, drop=True)
+            self.headers = tuple(header for header in self.headers if header.name not in single)
+            extra = [d for d in extra if d not in single]
         if extra:
             raise SolidError(f"{self.name} also has dimension '{extra[0]}'; select one position along it first")
         return str(time[0]), *map(str, place)

@@ -3,8 +3,8 @@
     size = |median| + (95 % quantile - 5 % quantile)
 
 A number more than BEYOND times the size of the first readings (a fill value, a lost decimal point, 1e30) is refused by
-its row. Some numbers stand for no value: -999, 9999, nines all of them. One that lies far beyond all of the first
-readings is refused by its row, too; where readings come near it, it is a reading.
+its row. Some numbers stand for no value: -999, 9999, nines all of them, and the ends of 16 bits. One that lies far
+beyond all of the first readings is refused by its row, too; where readings come near it, it is a reading.
 
 Where single readings are no longer known (frames, queries), one more than WILD times the size is an error:
 maps are float32, which keeps seven digits, so beside such a number one digit of all the others is left.
@@ -21,7 +21,7 @@ from ..errors import SolidError
 BEYOND = 1e12
 WILD = 1e6
 NINES = sorted({float(f"{sign}{'9' * n}{rest}") for n in range(2, 8) for rest in ("", ".9", ".99", ".999", ".0")
-                for sign in ("-", "+") if sign == "-" or n > 3} | {-32768.0})  # fmt: skip
+                for sign in ("-", "+") if sign == "-" or n > 3} | {-32768.0, -32767.0, 32767.0})  # fmt: skip
 FAR_BELOW, FAR_ABOVE = 2.0, 10.0  # times the largest of the first readings: above, a rare reading may lie far out
 ENOUGH = 3  # readings by which it is told
 SAMPLE = 100_000  # readings that tell the size
