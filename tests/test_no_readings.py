@@ -25,7 +25,7 @@ def gridded(readings, **options):
 
 
 COLUMNS = {
-    "a number of its own": lambda place, hour: 7 * place + 3,
+    "a height of its own": lambda place, hour: 7 * place + 3.5,
     "a property of some": lambda place, hour: np.where(place < 3, 2.0, 10.0),
     "one number for all": lambda place, hour: np.full(len(place), 5.0),
 }
@@ -43,10 +43,10 @@ def test_what_never_changes_at_a_place_is_left_out_and_said(column, order):
 
 
 def test_two_places_in_one_cell_do_not_hide_the_number_of_the_others():
-    readings = table(COLUMNS["a number of its own"])
+    readings = table(COLUMNS["a height of its own"])
     many = pd.concat([readings.assign(lat=readings.lat + step, punto=readings.punto + 100 * step) for step in range(3)])
-    moved = many.assign(lat=np.where(many.punto == 10, many.lat + 0.01, many.lat))
-    twin = many[(many.punto == 3)].assign(lat=10.0 + 0.02, punto=999)  # in the cell of another, now and then
+    moved = many.assign(lat=np.where(many.punto == 10.5, many.lat + 0.01, many.lat))
+    twin = many[(many.punto == 3.5)].assign(lat=10.0 + 0.02, punto=999)  # in the cell of another, now and then
     frames, _ = gridded(pd.concat([moved, twin.iloc[::3]]))
     assert frames.attrs["variables"] == "pm"
 
@@ -61,7 +61,7 @@ def test_readings_stay_where_any_place_tells_more():
 
 
 def test_the_users_word_counts_and_something_is_always_left():
-    readings = table(COLUMNS["a number of its own"])
+    readings = table(COLUMNS["a height of its own"])
     for options in ({"columns": {"value": "pm+punto"}}, {"variables": ["pm", "punto"]}):
         frames, said = gridded(readings, **options)
         assert set(frames.attrs["variables"].split()) == {"pm", "punto"}
@@ -72,6 +72,26 @@ def test_the_users_word_counts_and_something_is_always_left():
 
 
 def test_few_readings_tell_nothing():
-    readings = table(COLUMNS["a number of its own"])
+    readings = table(COLUMNS["a height of its own"])
     frames, _ = gridded(readings[readings.time < readings.time.min() + pd.Timedelta("3h")])
     assert set(frames.attrs["variables"].split()) == {"pm", "punto"}
+
+
+def test_numbers_of_sensors_that_move_name_them_whatever_they_are_called():
+    drifting = table(lambda place, hour: 10 * place + 4)
+    drifting = drifting.sort_values(["time", "lat"]).reset_index(drop=True)
+    drifting["lat"] += 0.001 * np.arange(len(drifting))
+    frames, said = gridded(drifting)
+    assert frames.attrs["variables"] == "pm"
+    assert "'punto' tells apart what is read at one time, so it names the sensors" in said
+    named = check(drifting)
+    assert (named.identity, named.sensors) == ("sensor", PLACES)
+    assert named.statistics[0].name == "pm"
+    asked, _ = gridded(drifting, columns={"value": "pm+punto"})
+    assert asked.attrs["variables"] == "pm punto"
+
+
+def test_whole_readings_are_no_names():
+    draws = np.random.default_rng(1)
+    counted = table(lambda place, hour: draws.integers(0, 30, len(place)), order="time")
+    assert gridded(counted)[0].attrs["variables"] == "pm punto"

@@ -30,8 +30,9 @@ LONGITUDES = ("longitude", "lon", "long", "lng", "londeg", "lonwgs84", "gpslon",
               "longitud", "longitudine", "laenge", "lnge", "laengengrad", "lngengrad", *PROJECTED_X)  # fmt: skip
 CARRIERS = ("sensor", "device", "station", "site", "probe", "node", "mote", "logger", "buoy", "float", "drifter",
             "platform", "mooring", "glider", "monitor", "instrument", "vehicle", "bus", "wmo", "location", "gauge",
-            "gage", "borehole", "piezometer", "tower", "mast", "messstelle", "estacion", "estacin",
-            "stazione")  # fmt: skip
+            "gage", "borehole", "piezometer", "tower", "mast", "messstelle", "estacion", "estacin", "stazione", "track",
+            "trajectory", "particle", "tracer", "vessel", "ship", "cruise", "animal", "mmsi", "imei",
+            "callsign")  # fmt: skip
 NUMBERED = ("id", "", "name", "no", "nr", "num", "number", "code", "serial")  # behind what carries the sensor
 SENSORS = (*(carrier + ending for carrier in CARRIERS for ending in NUMBERED), "id", "name")
 IDENTIFIER = re.compile(r".*(?:[a-z0-9][_\s.-]+(?i:id)|[a-z0-9]I[Dd])")  # trip_id, plotID; no acid, no PID

@@ -4,7 +4,8 @@ A column of numbers is a variable unless its name says otherwise (`columns.py`),
 What never changes at any place, through many readings, is the number of a station, its height, the length of a mast:
 it says where, not what. It would be modelled as a field, and judged as one that is easy to predict. Numbers of stations
 that share a cell change there with whoever reads, so a few places may change where all others have a number of their
-own. And what rises by one from row to row is the number of the row.
+own. What rises by one from row to row is the number of the row. Whole numbers of which none comes twice at any time,
+while all come again and again, are those of sensors, and these may move.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from .accumulate import Cube
 
 AGAIN = 30  # readings of places that were read before, below which staying the same says little
 ROWS = 20  # that are counted up by one, from which on they are numbered
+BESIDE, AGAIN_EACH = 3, 5  # readings of one time, of one sensor: fewer do not tell who reads
 STAYING = 0.9  # share of the places that stay the same, and of these that have a number of their own
 
 
@@ -43,6 +46,21 @@ def counts_rows(values: np.ndarray) -> bool:  # (n,) of the first rows
     (True, False, False)
     """
     return len(values) >= ROWS and bool((np.diff(values) == 1).all())
+
+
+def names_sensors(values: np.ndarray, time: np.ndarray, y: np.ndarray, x: np.ndarray) -> bool:  # (n,) each
+    """Does a column of whole numbers tell apart what is read at one time at several places, and come again and again?
+
+    >>> hour, track = np.repeat(np.arange(9), 5), np.tile(np.arange(5.0), 9)
+    >>> names_sensors(track, hour, track, track), names_sensors(np.round(track**2 / 9), hour, track, track)
+    (True, False)
+    """
+    if len(values) == 0 or not (np.isfinite(values).all() and (values == np.floor(values)).all()):
+        return False
+    rows = pd.DataFrame({"time": time, "y": y, "x": x, "value": values})
+    beside = rows.groupby("time")["value"].transform("size") >= BESIDE
+    apart = not rows.duplicated(["time", "value"]).any() and not rows.duplicated(["time", "y", "x"]).any()
+    return bool(apart and beside.mean() >= STAYING and AGAIN_EACH * rows["value"].nunique() <= len(rows))
 
 
 def staying(cube: Cube) -> np.ndarray:  # (V,) bool

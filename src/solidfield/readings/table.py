@@ -22,7 +22,7 @@ from ..errors import SolidError
 from ..grid import Grid, nearest_turn
 from .columns import ROLES, geographic, label, left_out, plain, split_units, words_of_errors
 from .first_rows import like_degrees, refuse_levels, without_offset
-from .no_readings import counts_rows
+from .no_readings import counts_rows, names_sensors
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .place_table import Places, plain_places
 from .records import NO_ROWS, Columns, Refused, Rows
@@ -198,18 +198,28 @@ def open_table(
 
 
 def _without_numbers(part: Part, columns: Mapping[str, str] | None, notes: list[str]) -> Part:
-    """The part without columns that count its rows, unless the user names its readings."""
+    """The part without columns that count its rows or name its sensors, unless the user names its readings."""
     gridded = getattr(part.source, "dims", None) is not None
     if part.head is None or gridded or any(ROLES.get(role.lower()) == "values" for role in columns or {}):
         return part
-    data, decimal, values = part.head.data, part.head.decimal, part.columns.values
-    numbers = [name for name in values if counts_rows(to_numbers(data[name], decimal)[0])]
-    if not numbers or len(numbers) == len(values):
+    head, found, sensor = part.head, part.columns, part.columns.sensor
+    place = (time_column(head, found), head.data[found.y], head.data[found.x])
+    read = {name: to_numbers(head.data[name], head.decimal)[0] for name in found.values}
+    numbers = [name for name, values in read.items() if counts_rows(values)]
+    if sensor is None:
+        sensor = next((name for name, values in read.items() if names_sensors(values, *place)), None)
+    stays = [at for at, name in enumerate(found.values) if name not in (*numbers, sensor)]
+    if len(stays) in (0, len(found.values)):
         return part
-    notes.append(f"{', '.join(numbers)}: numbers of rows, left out; --columns value=NAME reads them all the same")
-    stays = [place for place, name in enumerate(values) if name not in numbers]
-    errors = part.columns.errors and tuple(part.columns.errors[place] for place in stays)
-    return replace(part, columns=replace(part.columns, values=tuple(values[place] for place in stays), errors=errors))
+    if numbers:
+        notes.append(f"{', '.join(numbers)}: numbers of rows, left out; --columns value=NAME reads them all the same")
+    if sensor != found.sensor:
+        notes.append(
+            f"'{sensor}' tells apart what is read at one time, so it names the sensors (--columns sensor=NAME)"
+        )
+    errors = found.errors and tuple(found.errors[at] for at in stays)
+    values = tuple(found.values[at] for at in stays)
+    return replace(part, columns=replace(found, values=values, errors=errors, sensor=sensor))
 
 
 def _says_utc(time: str) -> bool:

@@ -62,7 +62,8 @@ class TimeFormat:
 def find_format(timezone_name: str | None, dates: str | None) -> TimeFormat:
     order = dates if dates in ("dayfirst", "monthfirst") else None
     if dates is not None and (since := counted_since(dates)) is not None:
-        return TimeFormat(None if timezone_name is None else zone(timezone_name), since=since)
+        named = timezone_name or ("UTC" if dates.strip().endswith("Z") else None)
+        return TimeFormat(None if named is None else zone(named), since=since)
     if dates is not None and order is None and "%" not in dates:
         ways = "dayfirst, monthfirst, a pattern like %d.%m.%Y %H:%M, or what numbers count: days since 1899-12-30"
         raise SolidError(f"no date format '{dates}'; give {ways}")
