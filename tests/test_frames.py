@@ -1,16 +1,21 @@
 """Pairs from sparse frames: a brute-force double loop, held cells nowhere in training, gaps, splits, bad frames."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 from scattered import HOUR, START, some_frames
+from solidfield.clock import as_text, from_seconds
 from solidfield.errors import SolidError
 from solidfield.pairs.covariates import Covariates
 from solidfield.pairs.frames import as_frames
 from solidfield.pairs.holdout import RANK, Holdout
 from solidfield.pairs.pairing import frame_pairs
 from solidfield.pairs.store import SPLITS, open_pairs
+from solidfield.prediction.context import rows_of
 
 SHORT = Holdout(hours=3.0, validation_days=5, validation_offset=1)  # 20 "days" in 60 hours
 HELD = Holdout(hours=3.0, validation_days=5, validation_offset=1, sensors=0.15, blocks=0.2, block=2)
@@ -189,3 +194,32 @@ def test_bad_settings_are_refused_and_leave_nothing(tmp_path):
     with pytest.raises(SolidError, match="left to train"):
         frame_pairs(some_frames(5), tmp_path / "pairs", holdout=Holdout(days=2, day_offset=0))
     assert not (tmp_path / "pairs").exists()
+
+
+@pytest.mark.parametrize("step", ["1ms", "200ms", "700ms", "1s", "90s", "1h", "1D"])
+def test_frames_are_found_by_their_times_however_short_the_step(step):
+    times = pd.date_range("2024-05-01T10:00:00.3", periods=60, freq=step)
+    times = times[np.r_[0:20, 25:60]]  # some are missing
+    frames = as_frames(xr.Dataset({"pm": (("time", "y", "x"), np.ones((len(times), 2, 3)))}, {"time": times}))
+    assert frames.every == pytest.approx(pd.Timedelta(step).total_seconds())
+    ticks = np.round((frames.seconds - frames.seconds[0]) / frames.every).astype(int)
+    for lead in (-3, 0, 1, 8):
+        found = frames.rows_at(frames.seconds + lead * frames.every)
+        expected = [int(np.flatnonzero(ticks == tick + lead)[0]) if tick + lead in ticks else -1 for tick in ticks]
+        assert found.tolist() == expected
+    np.testing.assert_array_equal(from_seconds(frames.seconds), times.to_numpy())
+    for row in (0, 17, 30):
+        assert rows_of(frames, times[row].to_pydatetime(), "UTC").tolist() == [row]
+        assert rows_of(frames, as_text(times.to_numpy()[row]), "UTC").tolist() == [row]
+
+
+def test_pairs_of_frames_a_fifth_of_a_second_apart_are_as_far_apart_as_they_say(tmp_path):
+    quick = some_frames().assign_attrs(every="200ms")
+    ticks = (quick["time"].values - START) // HOUR
+    quick = quick.assign_coords(time=START + ticks * np.timedelta64(200, "ms"))
+    store = frame_pairs(
+        quick, tmp_path / "pairs", leads=(0, 1, 3), holdout=replace(SHORT, hours=1e-3), covariates=PLAIN
+    )
+    columns = store.columns
+    np.testing.assert_allclose(columns["time_target"] - columns["time_source"], 0.2 * columns["lead"], atol=1e-6)
+    assert {lead: np.sum(columns["lead"] == lead) > 30 for lead in (0, 1, 3)} == dict.fromkeys((0, 1, 3), True)

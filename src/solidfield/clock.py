@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, timedelta, timezone, tzinfo
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -24,7 +24,7 @@ from .errors import SolidError
 EPOCH = "1970-01-01T00:00:00Z"  # what stores call their zero of time
 QUARTER = 900 * 10**9  # ns: offsets of time zones are multiples of it
 CLOSE, SEVERAL, NEARLY_ALL, FEWEST = 0.1, 0.02, 0.98, 20  # of a step, shares of the times, and how many tell
-SECONDS = {"s": 1, "sec": 1, "min": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
+SECONDS = {"ms": 1e-3, "s": 1, "sec": 1, "min": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 SHORTEST, LONGEST = 1e-3, 9.2e9  # seconds that a time step may last: a millisecond to 290 years
 FIRST, LAST = np.datetime64("1678-01-01"), np.datetime64("2262-01-01")  # 64 bits count nanoseconds no further
@@ -101,16 +101,26 @@ def to_seconds(times: np.ndarray) -> np.ndarray:  # (...) datetime64 -> float64 
 
 
 def from_seconds(seconds: np.ndarray) -> np.ndarray:  # (...) float64 since 1970 -> datetime64[ns]
-    return np.round(np.asarray(seconds, dtype=np.float64) * 1e3).astype("datetime64[ms]").astype("datetime64[ns]")
+    return np.round(np.asarray(seconds, dtype=np.float64) * 1e6).astype("datetime64[us]").astype("datetime64[ns]")
+
+
+def as_text(time: np.datetime64, least: Literal["m", "s"] = "m") -> str:
+    """A time in words, to the minute, or as much finer as it is.
+
+    >>> as_text(np.datetime64("2024-05-01T00:00:00")), as_text(np.datetime64("2024-05-01T00:00:07.250", "ns"))
+    ('2024-05-01T00:00', '2024-05-01T00:00:07.250')
+    """
+    plain = time == time.astype(f"datetime64[{least}]")
+    return str(np.datetime_as_string(time, least if plain else "auto"))
 
 
 def span(text: Any) -> float:  # seconds
     """How long "30min", "1h", "2 days" or a number of seconds is.
 
-    >>> span("30min"), span("h"), span(3600)
-    (1800.0, 3600.0, 3600.0)
+    >>> span("30min"), span("h"), span(3600), span("200ms")
+    (1800.0, 3600.0, 3600.0, 0.2)
     """
-    found = re.fullmatch(r"\s*(\d*\.?\d+)?\s*(s|sec|min|h|hour|d|day)s?\s*", str(text))
+    found = re.fullmatch(r"\s*(\d*\.?\d+)?\s*(ms|s|sec|min|h|hour|d|day)s?\s*", str(text))
     if isinstance(text, int | float | np.number):
         length = float(text)
     else:

@@ -22,6 +22,7 @@ from ..readings.records import FORMAT
 from ..readings.size import refuse_wild, usual_size
 from ..readings.stations import Station, of_attributes
 
+NEAR, SHARE = 0.5, 0.1  # seconds, and steps, from a time within which a frame is of that time
 PARTS = ("_count", "_spread", "_std", "_error")  # what a gridded variable may carry beside itself
 
 
@@ -64,10 +65,9 @@ class Frames:
         return replace(self, values=self.values[: last + 1], times=self.times[: last + 1], errors=errors)
 
     def rows_at(self, seconds: np.ndarray) -> np.ndarray:  # (N,) which frame is of each time, -1 where none is
-        known = np.round(self.seconds).astype(np.int64)
-        wanted = np.round(seconds).astype(np.int64)
-        rows = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-        return np.where(known[rows] == wanted, rows, -1)
+        near = min(NEAR, SHARE * self.every)  # seconds since 1970 are known to a part of a microsecond
+        rows = np.searchsorted(self.seconds, seconds - near).clip(max=len(self.seconds) - 1)
+        return np.where(np.abs(self.seconds[rows] - seconds) <= near, rows, -1)
 
 
 def as_frames(

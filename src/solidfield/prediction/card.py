@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from ..clock import as_text
 from ..grid import lengths
 from ..keys import evenly
 from ..readings.axes import axes_of
@@ -200,7 +201,7 @@ def _between(times: np.ndarray) -> str:
 
 def _time(time: Any) -> str:
     if isinstance(time, np.datetime64):
-        return f"{np.datetime_as_string(time, 'm')} UTC"
+        return f"{as_text(time)} UTC"
     if isinstance(time, np.timedelta64):
         return f"{time / np.timedelta64(1, 'h'):g} h"
     return f"{float(time):g}"

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from ..clock import from_seconds, instant, to_seconds
+from ..clock import as_text, from_seconds, instant, to_seconds
 from ..errors import SolidError
 from ..fields import Source, Window, restrict
 from ..pairs.channels import assemble
@@ -211,10 +211,7 @@ def rows_of(frames: Frames, at: Times, zone: str) -> np.ndarray:  # (N,)
     if (rows < 0).any():
         missing = wanted[rows < 0][0]
         nearest = frames.times[np.abs(frames.times - missing).argmin()]
-        raise SolidError(
-            f"no frame is of {np.datetime_as_string(missing, 'm')} UTC; the nearest is "
-            f"{np.datetime_as_string(nearest, 'm')} UTC"
-        )
+        raise SolidError(f"no frame is of {as_text(missing)} UTC; the nearest is {as_text(nearest)} UTC")
     return rows
 
 

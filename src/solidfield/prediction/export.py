@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 import xarray as xr
 
-from ..clock import instant
+from ..clock import as_text, instant
 from ..disk import refuse_existing
 from ..engine import Progress
 from ..errors import SolidError
@@ -264,5 +264,5 @@ def _item(name: Any, value: Any, band: int | None = None, role: str | None = Non
 def _plain(value: Any) -> str:
     """A time, a length of time or a number as text."""
     if isinstance(value, np.datetime64):
-        return f"{np.datetime_as_string(value, 's')}Z"
+        return f"{as_text(value, 's')}Z"
     return f"{value / np.timedelta64(1, 'h'):g} h" if isinstance(value, np.timedelta64) else str(value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..clock import as_text
 from ..grid import nearest_turn
 from ..plot.comparison import bins_figure, models_figure, series_figure
 from ..plot.fields import scene, taught
@@ -240,4 +241,4 @@ def _taught(findings: Findings, c: int, name: str, variable: str) -> Picture:
 
 
 def _stamp(time: np.datetime64) -> str:
-    return str(time.astype("datetime64[m]")).replace("T", " ")
+    return as_text(time).replace("T", " ")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from ...clock import as_text
 from .findings import Finding, Scene, resting
 from .reservoir import DAY, Kept
 
@@ -107,7 +108,7 @@ def gaps(scene: Scene, steps: Steps) -> list[Finding]:
         silent = np.diff(times)
         at = int(np.argmax(silent))
         if silent[at] > max(SILENCE * (times[-1] - times[0]), 10 * np.median(silent)):
-            first, last = (str(times[i].astype("datetime64[ns]").astype("datetime64[m]")) for i in (at, at + 1))
+            first, last = (as_text(times[i].astype("datetime64[ns]")) for i in (at, at + 1))
             text = f"nothing at all was read for {words(silent[at])}, from {first} to {last} UTC"
             remedy = "nothing: no pair of frames spans it; held-out days should come from both sides"
             found.append(scene.finding("silence", "note", text, steps.at[steps.kept.time == times[at + 1]], remedy, 1))
