@@ -248,6 +248,7 @@ def test_transforms_and_holdouts_are_chosen_by_the_readings():
         (("train", "{}/readings.csv", "--out", "{}/none", "--resume"), "holds no run to resume"),
         (("predict", "{}/run", "{}/readings.csv"), "--out"),
         (("predict", "{}/run", "{}/readings.csv", "--where", "here"), "here"),
+        (("predict", "{}/run", "{}/no.csv", "--where", "80,88.3"), "lat 80 is off the map"),  # before all else
         (("predict", "{}/run", "{}/readings.csv", "--out", "{}/a.nc", "--at", "2029-01-01T00:00"), "2028-12-31T18:30"),
         (("predict", "{}/run", "{}/readings.csv", "--out", "{}/a.txt"), "a.txt"),
     ],

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..clock import local
+from ..clock import as_text, local
 from ..errors import SolidError
+from ..grid import Grid
 from ..prediction.ask import area_mean, at, exceedance, variables_of
 from ..prediction.over_time import over_time
 from . import show
@@ -42,6 +43,19 @@ def parse_levels(texts: Sequence[str], variables: Sequence[str]) -> dict[str, li
         for one in [name] if name else found:
             found[one].add(level)
     return {name: sorted(levels) for name, levels in found.items() if levels}  # they become an axis: its values grow
+
+
+def refuse_off_map(grid: Grid, places: Sequence[tuple[float, float]], areas: Sequence[Path]) -> None:
+    """Places and areas of which no map of this grid tells anything, before one is drawn."""
+    axes = dict(zip(grid.axes, (grid.y, grid.x), strict=True))
+    dims = ("member", "init_time", "lead_time", *grid.axes)
+    blank = xr.Dataset({"value": (dims, np.zeros((1, 1, 1, *grid.shape), np.float32))}, axes)
+    if grid.domain is not None:
+        blank["domain"] = (grid.axes, grid.domain.astype(np.int8))
+    for lat, lon in places:
+        at(blank, lat, lon)
+    for area in areas:
+        area_mean(blank, area)
 
 
 def answers(
@@ -123,4 +137,4 @@ def clock_text(time: Any, timezone: str | None) -> str:
     if not isinstance(time, np.datetime64):
         return f"{float(time):g}"
     here = local(np.array([time]), timezone or "UTC")[0]
-    return f"{here:%Y-%m-%d %H:%M} {timezone or 'UTC'}"
+    return f"{as_text(here.tz_localize(None).to_datetime64()).replace('T', ' ')} {timezone or 'UTC'}"

@@ -21,7 +21,7 @@ from ..prediction.predict import choose_scenes, predict_examples
 from ..prediction.sets import in_pieces as pieces_of_sets
 from ..run import load
 from . import reading, show
-from .answers import answers, parse_levels, parse_place, print_answers
+from .answers import answers, parse_levels, parse_place, print_answers, refuse_off_map
 from .train import DynamicOption, open_fields
 
 BACK = 24  # steps before the last frame that assimilation begins, where nothing else is asked for
@@ -127,6 +127,7 @@ def predict(
     }
     opened, zone = load(run), "UTC"
     levels = parse_levels(above or (), opened.variables)
+    refuse_off_map(opened.grid, places, area or ())
     of_all = bool(above or mean_over or max_over or assimilate)
     if isinstance(opened.model, SolidSet):
         ensemble = (config.members, len(at or ()) or 1, 1 if lead == 0 else config.steps)
