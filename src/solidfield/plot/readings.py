@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # quality waits for torch, which the doctor's page does witho
     from ..quality.ranking import Quality
 
 PLACES = 20_000  # drawn at most, evenly chosen
+MANY = 10  # readings at one place, below which it does not matter how many there are
 BINS = 60
 COLOURS = cmocean.tools.crop_by_percent(cmocean.cm.amp, 25, which="min")  # one reading is seen on white, too
 
@@ -45,24 +46,20 @@ def check_figure(found: Diagnosis) -> Figure:
 
 
 def _places(figure: Figure, ax: Axes, found: Diagnosis) -> None:
-    """Readings per place; far places are left outside the frame and counted in the title."""
+    """Readings per place, where there are many; far places are left outside the frame and counted in the title."""
     drawn = found.drawn
     every = max(1, -(-len(drawn.count) // PLACES))
     y, x, count = drawn.y[::every], drawn.x[::every], drawn.count[::every]
-    ax.set_title("readings per place")
+    title = "readings per place" if count.max(initial=0) >= MANY else "where readings were taken"
+    ax.set_title(title)
     if not found.geographic:
         ax.set(xlabel="x", ylabel="y")
     if found.box is None:
         return
     south, west, north, east = found.box
-    dots = ax.scatter(
-        x,
-        y,
-        c=count,
-        s=float(np.clip(4000 / max(len(y), 1), 1, 40)),
-        cmap=COLOURS,
-        norm=LogNorm(1, max(count.max(), 2)),
-    )
+    size = float(np.clip(4000 / max(len(y), 1), 1, 40))
+    by_count = {"c": count, "cmap": COLOURS, "norm": LogNorm(1, count.max())}
+    dots = ax.scatter(x, y, s=size, **(by_count if count.max() >= MANY else {"color": BLUE}))
     margin = 0.05 * max(north - south, east - west, 1e-3)
     ax.set(xlim=(west - margin, east + margin), ylim=(south - margin, north + margin))
     ax.set_aspect(stretch_at((south + north) / 2) if found.geographic else 1.0)
@@ -71,7 +68,9 @@ def _places(figure: Figure, ax: Axes, found: Diagnosis) -> None:
         degree_bar(ax, (south + north) / 2)
     outside = int(((drawn.y < south) | (drawn.y > north) | (drawn.x < west) | (drawn.x > east)).sum())
     if outside:
-        ax.set_title(f"readings per place ({outside:,} far places not shown)")
+        ax.set_title(f"{title} ({outside:,} far places not shown)")
+    if count.max() < MANY:
+        return
     bar = figure.colorbar(dots, ax=ax, shrink=0.8)
     bar.set_label("readings", fontsize=8)
     bar.ax.tick_params(labelsize=8)
