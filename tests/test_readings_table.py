@@ -152,6 +152,22 @@ def test_a_list_a_folder_and_a_glob_are_one_table(frame, tmp_path):
         open_table([tmp_path / "a.csv", tmp_path / "places.csv"])
 
 
+@pytest.mark.parametrize(
+    "names", [("Measurement Time", "geo_lat", "geo_lon"), ("OBS_DATE", "decimalLatitude", "decimalLongitude")]
+)
+def test_a_word_of_a_name_tells_where_no_name_does_and_that_is_said(names):
+    frame = pd.DataFrame({"time": ["2024-01-01T00:00Z"], "lat": [50.0], "lon": [8.0], "pm": [3.0]})
+    named = frame.set_axis([*names, "pm"], axis=1)
+    table = open_table(named)
+    assert (table.columns.time, table.columns.y, table.columns.x) == names
+    assert any(f"'{names[0]}' for time, '{names[1]}' for latitude" in note for note in table.notes)
+    told = open_table(named, columns=dict(zip(("time", "lat", "lon"), names, strict=True)))
+    assert not any("by a word" in note for note in told.notes)
+    assert not any("by a word" in note for note in open_table(frame).notes)
+    with pytest.raises(SolidError, match="no column of latitude"):
+        open_table(named.assign(plot_lat=1.0))  # which of the two?
+
+
 def test_what_has_no_time_is_no_reading_and_a_single_depth_none_to_choose():
     fields = np.random.default_rng(0).normal(size=(4, 3, 5))
     axes = {"time": pd.date_range("2024-01-01", periods=4, freq="h"), "lat": [1.0, 2.0, 3.0], "lon": np.arange(5.0)}

@@ -28,10 +28,10 @@ LATITUDES = ("latitude", "lat", "latdeg", "latwgs84", "gpslat", "gpslatitude", "
              "breitengrad", *PROJECTED_Y)  # fmt: skip
 LONGITUDES = ("longitude", "lon", "long", "lng", "londeg", "lonwgs84", "gpslon", "gpslong", "gpslng", "gpslongitude",
               "longitud", "longitudine", "laenge", "lnge", "laengengrad", "lngengrad", *PROJECTED_X)  # fmt: skip
-CARRIERS = ("sensor", "device", "station", "site", "probe", "node", "mote", "logger", "buoy", "float", "drifter",
-            "platform", "mooring", "glider", "monitor", "instrument", "vehicle", "bus", "wmo", "location", "gauge",
-            "gage", "borehole", "piezometer", "tower", "mast", "messstelle", "estacion", "estacin", "stazione", "track",
-            "trajectory", "particle", "tracer", "vessel", "ship", "cruise", "animal", "mmsi", "imei",
+CARRIERS = ("sensor", "device", "station", "stn", "stid", "site", "probe", "node", "mote", "logger", "buoy", "float",
+            "drifter", "platform", "mooring", "glider", "monitor", "instrument", "vehicle", "bus", "wmo", "location",
+            "gauge", "gage", "borehole", "piezometer", "tower", "mast", "messstelle", "estacion", "estacin", "stazione",
+            "track", "trajectory", "particle", "tracer", "vessel", "ship", "cruise", "animal", "mmsi", "imei",
             "callsign")  # fmt: skip
 NUMBERED = ("id", "", "name", "no", "nr", "num", "number", "code", "serial")  # behind what carries the sensor
 SENSORS = (*(carrier + ending for carrier in CARRIERS for ending in NUMBERED), "id", "name")
@@ -60,6 +60,13 @@ ROLES = {"time": "time", "date": "time", "y": "y", "lat": "y", "latitude": "y", 
          "longitude": "x", "value": "values", "values": "values", "variable": "values", "sensor": "sensor",
          "id": "sensor", "error": "error", "parameter": "parameter"}  # fmt: skip
 DEGREES = ("lat", "latitude", "lon", "long", "longitude")  # of ROLES
+
+WORDS = {"time": frozenset(("time", "datetime", "timestamp", "date", "zeit", "uhrzeit", "zeitstempel", "fecha",
+                            "hora")),
+         "y": frozenset(("lat", "latitude", "latitud", "breite", "breitengrad")),
+         "x": frozenset(("lon", "long", "lng", "longitude", "longitud", "laengengrad"))}  # fmt: skip
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # of geo_lat, decimalLatitude, OBS_TIME
+WHAT = {"time": "time", "y": "latitude", "x": "longitude", "value": "numbers to read"}
 
 NO_READINGS: dict[str, tuple[Sequence[str], str]] = {  # what a column is, by which names, and what else to do
     "parts of a date": (DATE_PARTS, ""),
@@ -269,14 +276,45 @@ def column_called(name: str, names: Sequence[str], role: str, where: str) -> str
 
 
 def by_name(headers: Sequence[Header], names: Sequence[str], role: str) -> list[Header]:
-    """CF attributes first, then the usual names in order of preference."""
-    by_attribute = [
+    """CF attributes first, then the usual names in order of preference, then a word that only one name holds."""
+    usual = [h for name in names for h in headers if plain(h.name) == name]
+    found = list({h.name: h for h in (*_by_attribute(headers, role), *usual)}.values())
+    return found or _by_word(headers, role)
+
+
+def _by_attribute(headers: Sequence[Header], role: str) -> list[Header]:
+    return [
         h for h in headers
         if STANDARD.get(h.standard_name) == role
         or (role == "y" and h.units.lower() in NORTH) or (role == "x" and h.units.lower() in EAST)
     ]  # fmt: skip
-    by_name = [h for name in names for h in headers if plain(h.name) == name]
-    return list({h.name: h for h in (*by_attribute, *by_name)}.values())
+
+
+def _by_word(headers: Sequence[Header], role: str) -> list[Header]:
+    """The only column with such a word in its name, where none has it for a name.
+
+    >>> headers = [Header("geo_lat", True), Header("decimalLongitude", True), Header("latency", True)]
+    >>> [[header.name for header in _by_word(headers, role)] for role in ("y", "x", "time")]
+    [['geo_lat'], ['decimalLongitude'], []]
+    """
+    words = WORDS.get(role, frozenset())
+    found = [h for h in headers if words & {word.lower() for word in WORD.findall(split_units(h.name)[0])}]
+    return found if len(found) == 1 else []
+
+
+def words_of_guesses(headers: Sequence[Header], columns: Columns, named: Mapping[str, str] | None) -> list[str]:
+    """Columns that were taken for times and places by one word of their names."""
+    given = {ROLES.get(role.lower()) for role in named or {}}
+    roles = {"time": (columns.time, TIMES), "y": (columns.y, LATITUDES), "x": (columns.x, LONGITUDES)}
+    guessed = {
+        role: name
+        for role, (name, names) in roles.items()
+        if role not in given and plain(name) not in names and not _by_attribute(headers, role)
+        if [h.name for h in _by_word(headers, role)] == [name]
+    }
+    words = ", ".join(f"'{name}' for {WHAT[role]}" for role, name in guessed.items())
+    option = ",".join(f"{role}=NAME" for role in guessed)
+    return [f"{words}, by a word of the name; if that is wrong, name the column: --columns {option}"] if words else []
 
 
 def geographic(columns: Columns, headers: Sequence[Header]) -> bool:
@@ -304,8 +342,7 @@ def _unread(headers: Sequence[Header], columns: Columns) -> list[str]:
 
 
 def _not_found(missing: Sequence[str], headers: Sequence[Header], where: str) -> SolidError:
-    what = {"time": "time", "y": "latitude", "x": "longitude", "value": "numbers to read"}
-    wanted = " and no ".join(f"column of {what[role]}" for role in missing)
+    wanted = " and no ".join(f"column of {WHAT[role]}" for role in missing)
     option = ",".join(f"{role}=NAME" for role in missing)
     table = ", or give a table of where sensors stand (--places)" if {"y", "x"} <= set(missing) else ""
     texts = [h for h in headers if not h.numeric and AMOUNT.fullmatch(h.text)] if "value" in missing else []

@@ -20,7 +20,7 @@ from ..clock import zone
 from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid, nearest_turn
-from .columns import ROLES, geographic, label, left_out, plain, split_units, words_of_errors
+from .columns import ROLES, geographic, label, left_out, plain, split_units, words_of_errors, words_of_guesses
 from .first_rows import like_degrees, refuse_levels, without_offset
 from .no_readings import counts_rows, names_sensors
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
@@ -184,6 +184,7 @@ def open_table(
             notes.append(f"'{found.time}' counts {SHEET}, as spreadsheets do; if it does not, say it (--date-format)")
         parts.append(_without_numbers(Part(one, found, own, head), columns, notes))
         notes += one.notes
+        notes += words_of_guesses(one.headers, found, columns)
         notes += left_out(one.headers, found) + words_of_errors(one.headers, found)
     variables = names_of_variables(parts[0].columns)
     for column, called in zip(parts[0].columns.values, variables, strict=True):
