@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solidfield.errors import SolidError
 from solidfield.readings import open_table
-from solidfield.readings.columns import split_units
+from solidfield.readings.names import split_units
 
 SOME = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -17,7 +17,7 @@ from ..engine import memory
 from ..errors import SolidError
 from ..grid import Grid
 from ..readings.axes import axes_of, frame_times, grid_of, real, units_of, upright
-from ..readings.columns import is_taken
+from ..readings.names import is_taken
 from ..readings.records import FORMAT
 from ..readings.size import refuse_wild, usual_size
 from ..readings.stations import Station, of_attributes

@@ -21,7 +21,7 @@ from ..disk import open_dataset
 from ..errors import SolidError
 from ..grid import Grid
 from ..keys import numpy_generator
-from ..readings.columns import LATITUDES, LONGITUDES, plain
+from ..readings.names import LATITUDES, LONGITUDES, plain
 
 FIRST_DAY = pd.Timestamp("2023-01-01")
 RANK = {"train": 0, "validation": 1, "test": 2}  # what a split may look back on: its own frames and those before it

@@ -17,7 +17,7 @@ import pandas as pd
 from ..errors import SolidError
 from ..grid import Grid
 from ..readings.areas import area_mask
-from ..readings.columns import LATITUDES, LONGITUDES, SENSORS, plain
+from ..readings.names import LATITUDES, LONGITUDES, SENSORS, plain
 
 Table: TypeAlias = str | Path | pd.DataFrame
 Area: TypeAlias = str | Path | Mapping[str, Any]  # GeoJSON: a file or its content

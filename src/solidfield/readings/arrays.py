@@ -21,7 +21,8 @@ from ..disk import open_dataset
 from ..engine import memory
 from ..errors import SolidError
 from ..grid import Grid
-from .columns import LATITUDES, LONGITUDES, TIMES, by_name, find_columns, geographic, plain
+from .columns import by_name, find_columns, geographic
+from .names import LATITUDES, LONGITUDES, TIMES, plain
 from .records import FORMAT, Batch, Columns, Header
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SolidError
-from .columns import split_units
+from .names import split_units
 from .records import Batch, Columns, Header
 
 # As Arrow calls them.

@@ -21,8 +21,8 @@ import pandas as pd
 from ..engine import each_ahead
 from ..errors import SolidError
 from .blocks import LINE_LIMIT, blocks, fields_of, lines_in, opened
-from .columns import TIMES, plain, split_units
 from .dialect import NUMBER, dialect_of
+from .names import TIMES, plain, split_units
 from .records import Batch, Columns, Header
 
 SAMPLE = 500  # lines that tell the dialect and which columns are numbers

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SolidError
-from .columns import ERRORS, SENSORS, error_of, label, plain
+from .columns import error_of
+from .names import ERRORS, SENSORS, label, plain
 from .records import Header, Rows
 from .table import Table
 

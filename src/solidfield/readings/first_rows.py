@@ -9,9 +9,9 @@ import numpy as np
 
 from ..clock import zone
 from ..errors import SolidError
-from .columns import plain
 from .levels import NAMES as LEVELS
 from .levels import levels_of, repeated, words_of_levels
+from .names import plain
 from .parts import SAMPLE, Part
 from .records import Batch, Rows
 from .rows import time_column, to_numbers

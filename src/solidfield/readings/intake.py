@@ -23,7 +23,6 @@ from ..engine import Progress
 from ..errors import SolidError
 from ..grid import closed
 from . import no_readings
-from .columns import ROLES
 from .doctor.diagnose import Diagnosis, diagnose
 from .doctor.locations import words_of_far_cells
 from .error_table import Errors, ErrorTable, plain_errors
@@ -31,6 +30,7 @@ from .frames import open_frames, save_frames, to_frames
 from .gridding import choose_variables, sum_readings
 from .layout import Layout, layout_of, plan_layout
 from .limits import Limits, parse_outliers
+from .names import ROLES
 from .place_table import Places
 from .stations import KEY, Stations, merged
 from .table import CHUNK, Table, open_table

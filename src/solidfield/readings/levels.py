@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from .columns import ALTITUDES, DEPTHS
+from .names import ALTITUDES, DEPTHS
 
 NAMES = (*ALTITUDES, *DEPTHS, "height", "heightm", "z", "level", "lev", "layer", "lead", "leadtime", "leadhours",
          "horizon", "step")  # fmt: skip

@@ -1,6 +1,6 @@
 """Columns of numbers that are no readings, told by what they hold where no name gives them away.
 
-A column of numbers is a variable unless its name says otherwise (`columns.py`), in the languages that the names are in.
+A column of numbers is a variable unless its name says otherwise (`names.py`), in the languages that the names are in.
 What never changes at any place, through many readings, is the number of a station, its height, the length of a mast:
 it says where, not what. It would be modelled as a field, and judged as one that is easy to predict. Numbers of stations
 that share a cell change there with whoever reads, so a few places may change where all others have a number of their

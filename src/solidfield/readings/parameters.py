@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SolidError
-from .columns import ROLES, column_called, plain, split_units
+from .columns import column_called
+from .names import ROLES, plain, split_units
 from .parts import CHUNK
 from .records import NO_ROLES, Batch, Columns, Header, Source
 from .rows import names_of

@@ -24,8 +24,9 @@ import pandas as pd
 
 from ..errors import SolidError
 from .columnar import FrameSource
-from .columns import DATE_PARTS, LATITUDES, LONGITUDES, ROLES, TIMES, by_name, names_something, plain, split_units
+from .columns import by_name
 from .csvfile import CsvSource
+from .names import DATE_PARTS, LATITUDES, LONGITUDES, ROLES, TIMES, names_something, plain, split_units
 from .records import NO_ROLES, Batch, Columns, Header, Source
 from .rows import names_of, to_numbers
 

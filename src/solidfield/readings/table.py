@@ -20,8 +20,9 @@ from ..clock import zone
 from ..engine import Progress
 from ..errors import SolidError
 from ..grid import Grid, nearest_turn
-from .columns import ROLES, geographic, label, left_out, plain, split_units, words_of_errors, words_of_guesses
+from .columns import geographic, left_out, words_of_errors, words_of_guesses
 from .first_rows import like_degrees, refuse_levels, without_offset
+from .names import ROLES, label, plain, split_units
 from .no_readings import counts_rows, names_sensors
 from .parts import CHUNK, SAMPLE, Part, read_head, settle_dates
 from .place_table import Places, plain_places

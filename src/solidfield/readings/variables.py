@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import SolidError
-from .columns import is_taken, label, split_units
+from .names import is_taken, label, split_units
 from .parts import Part
 from .records import Columns, Header
 

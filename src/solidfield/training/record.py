@@ -26,7 +26,7 @@ from ..pairs.covariates import Recipe
 from ..pairs.records import readings_kept
 from ..pairs.scaling import Scaling
 from ..questions.record import Record
-from ..readings.columns import is_taken
+from ..readings.names import is_taken
 
 RUN, WEIGHTS, CELLS, LOG, STATE = "run.json", "weights.safetensors", "cells.safetensors", "log.jsonl", "state"
 READINGS = "readings.safetensors"
