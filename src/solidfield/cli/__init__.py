@@ -85,7 +85,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version.")
     ] = False,
 ) -> None:
-    pass
+    """What can be asked without a verb."""
 
 
 def _nothing() -> None:

@@ -204,7 +204,7 @@ def _examples(
     for t, o, lead in pairings(frames, splits, leads):
         target, source = shown[str(splits[o])][o], shown["train"][t]
         if lead == 0:
-            second, rest = divmod(round(1e6 * frames.seconds[t]), 10**6)
+            second, rest = divmod(round(1e6 * frames.seconds[t]), 10**6)  # what is hidden is told by the time alone
             source = source & ~_hidden(source.any(0), hide, (seed, "hide", second, *([rest] if rest else [])))
             target = target & ~source
         yield paired(frames, splits, t, o, lead, source, target)

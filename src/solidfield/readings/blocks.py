@@ -58,7 +58,7 @@ def blocks(
     size = max(1, path.stat().st_size)
     amount = int(np.clip(64 * rows, 1 << 16, 1 << 22))
     rest, line, total = b"", 1, 0
-    as_is = tabbed if spaced else bytes
+    plain = tabbed if spaced else bytes
     with opened(path) as (text, raw):
         while piece := text.read(amount):
             if total == 0:
@@ -84,11 +84,11 @@ def blocks(
             for first in range(0, len(ends), rows):
                 last = min(first + rows, len(ends))
                 end = int(ends[last - 1])
-                yield as_is(rest[done:end]), line, min(1.0, raw.tell() / size)
+                yield plain(rest[done:end]), line, min(1.0, raw.tell() / size)
                 line, done = line + last - first, end
             rest = rest[done:]
     if rest:
-        yield as_is(rest + b"\n"), line, 1.0
+        yield plain(rest + b"\n"), line, 1.0
 
 
 def lines_in(block: bytes) -> int:
