@@ -251,3 +251,23 @@ def test_a_column_of_numbers_with_units_is_not_left_out_in_silence(tmp_path):
     assert note.startswith("'t' holds text ('10.2 C') and is not read")
     frame = pd.DataFrame({"time": ["2024-01-01"], "lat": 1.0, "lon": 2.0, "pm": 3.0, "t": ["10.2"]})
     assert any("'t' holds text ('10.2')" in note for note in open_table(frame).notes)
+
+
+@pytest.mark.parametrize(
+    "readings", [None, 3, b"t.csv", {"time": [1]}, [{"time": 1}], np.zeros((3, 3)), ["t.csv", None]]
+)
+def test_what_holds_no_readings_is_refused_by_its_type(readings):
+    with pytest.raises(SolidError, match="no readings in an object of type .*; give a path"):
+        open_table(readings)
+
+
+def test_a_frame_of_another_library_is_read_and_two_columns_of_one_name_are_not():
+    frame = pd.DataFrame({"time": ["2024-01-01T00:00Z"], "lat": 1.0, "lon": 2.0, "pm": 3.0})
+
+    class Other:
+        def to_pandas(self):
+            return frame
+
+    assert next(open_table(Other()).chunks())[0].values.tolist() == [[3.0]]
+    with pytest.raises(SolidError, match="more than one column 'pm'"):
+        open_table(pd.concat([frame, frame["pm"]], axis=1))

@@ -36,6 +36,9 @@ class FrameSource:
         if frame.empty:
             raise SolidError("the DataFrame has no rows; give one reading per row")
         self.frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        twice = self.frame.columns[self.frame.columns.duplicated()]
+        if len(twice):
+            raise SolidError(f"the DataFrame has more than one column '{twice[0]}'; rename them")
         self.headers = tuple(
             Header(name, _is_number(column.dtype), split_units(name)[1], text=_first_text(column))
             for name, column in self.frame.items()

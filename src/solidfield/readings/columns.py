@@ -96,7 +96,7 @@ def find_columns(headers: Sequence[Header], named: Mapping[str, str] | None, whe
     if "values" not in chosen:  # of snow and water, depth itself is what was read
         values = tuple(name for name in values if plain(name) not in DEPTHS) or values
     if not values:
-        raise _not_found(["value"], headers, where)
+        raise _not_found(["value"], [h for h in headers if h.name not in taken], where)
     time = chosen["time"] if date is None else f"{date}+{chosen['time']}"
     errors = _errors(headers, values, named_errors, where)
     degrees = any(role.lower() in DEGREES for role in named or {})

@@ -33,9 +33,10 @@ def open_sources(
 ) -> tuple[list[Found], list[str]]:
     """The files or objects behind what the user gave; of a folder or a glob, those that are tables of readings."""
     how = columns, places
+    source = source.to_pandas() if hasattr(source, "to_pandas") and not _is_array(source) else source  # polars, Arrow
     if isinstance(source, pd.DataFrame):
         return [_with_columns(FrameSource(source), *how)], []
-    if isinstance(source, (xr.Dataset, xr.DataArray)):
+    if _is_array(source):
         return [_with_columns(ArraySource(source), *how)], []
     if isinstance(source, (str, Path)):
         path = Path(source)
@@ -44,10 +45,19 @@ def open_sources(
         if not path.exists() and any(sign in str(path) for sign in "*?["):
             return _sift(sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor)))), str(path), *how)
         return [_with_columns(open_file(path), *how)], []
-    paths = list(source)
+    paths = list(source) if isinstance(source, (list, tuple)) else [source]
     if not paths:
         raise SolidError("no file of readings given")
+    odd = [type(path).__name__ for path in paths if not isinstance(path, (str, Path))]
+    if odd:
+        raise SolidError(
+            f"no readings in an object of type {odd[0]}; give a path, several, a DataFrame or an xarray object"
+        )
     return [_with_columns(open_file(Path(path)), *how) for path in paths], []
+
+
+def _is_array(source: Any) -> bool:
+    return isinstance(source, (xr.Dataset, xr.DataArray))
 
 
 def _with_columns(source: Source, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None) -> Found:
