@@ -257,7 +257,7 @@ def test_a_column_of_numbers_with_units_is_not_left_out_in_silence(tmp_path):
     "readings", [None, 3, b"t.csv", {"time": [1]}, [{"time": 1}], np.zeros((3, 3)), ["t.csv", None]]
 )
 def test_what_holds_no_readings_is_refused_by_its_type(readings):
-    with pytest.raises(SolidError, match="no readings in an object of type .*; give a path"):
+    with pytest.raises(SolidError, match=r"no readings in an object of type .*; give a path"):
         open_table(readings)
 
 
