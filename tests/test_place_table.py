@@ -57,6 +57,25 @@ def test_every_shape_gives_the_frames_of_the_whole_table(city, shape, rows):
     )
 
 
+@pytest.mark.parametrize("called", ["{}", "no2_{}_2024-03"])
+def test_a_file_for_each_station_may_be_called_by_it(city, called):
+    (city / "files").mkdir()
+    for name, one in pd.read_csv(city / "long.csv", dtype={"probe": str}).groupby("probe"):
+        one[["time", "pm"]].to_csv(city / "files" / f"{called.format(name)}.csv", index=False)
+    assert same(frames_of(city / "files", places=city / "places.csv"), frames_of(city / "whole.csv"))
+    found = sf.check(city / "files", places=city / "places.csv", timezone="UTC")
+    assert (found.identity, found.sensors) == ("sensor", SENSORS)
+    one[["time", "pm"]].to_csv(city / "files" / "999.csv", index=False)
+    assert any("999.csv is left out" in note for note in open_table(city / "files", places=city / "places.csv").notes)
+
+
+@pytest.mark.parametrize("sign", ["", "# "])
+def test_a_table_of_places_may_be_separated_by_spaces(city, sign):
+    places = pd.read_csv(city / "places.csv", dtype=str)
+    (city / "places.txt").write_text(sign + places.to_string(index=False))
+    assert same(frames_of(city / "long.csv", places=city / "places.txt"), frames_of(city / "whole.csv"))
+
+
 def test_a_parquet_file_and_a_mapping_do_as_well(city):
     long = pd.read_csv(city / "long.csv", dtype={"probe": str})
     long.to_parquet(city / "long.parquet")

@@ -2,6 +2,7 @@
 
     long    time, station, no2        a row a reading, and who read it
     wide    time, S00, S01, S02       a row a time, a column a station
+    files   S00.csv: time, no2        a file a station, called by its name
     places  station, lat, lon
 
 A long table is given the place of each row's sensor; of a wide one every number becomes a row. Which column of the
@@ -14,6 +15,7 @@ What was given is kept as plain JSON, so that a run reads new readings with the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,13 +62,16 @@ def plain_places(places: Places | None) -> dict[str, Any] | None:
     table = CsvSource(path)
     text = pd.read_csv(
         path,
-        sep=table.separator,
+        sep=r"\s+" if table.spaced else table.separator,
         dtype=str,
-        skiprows=table.header_end - 1,
+        header=None,
+        names=[h.name for h in table.headers],
+        index_col=False,
+        skiprows=table.header_end,
         encoding=table.encoding,
         skipinitialspace=True,
     )
-    return _of_table(text.set_axis([h.name for h in table.headers], axis=1), table.headers, table.decimal, str(path))
+    return _of_table(text, table.headers, table.decimal, str(path))
 
 
 def _of_table(table: pd.DataFrame, headers: Sequence[Header], decimal: str, where: str) -> dict[str, Any]:
@@ -133,10 +138,12 @@ def placed(
         return Placed(source, name, long[name].of, told), roles | {SENSOR: name}
     if stations:
         return Melted(source, stations, wide.of, told), roles
+    if (station := _of_file(source.name, told)) is not None:
+        return OfOne(source, *station, told), roles | {SENSOR: SENSOR}
     some = ", ".join(f"'{name}'" for name in next(iter(told["names"].values()))[:SHOWN])
     raise SolidError(
-        f"{source.name}: no column holds names of the table of places ({some} ...), and none is called by one; "
-        "name the column of sensors (--columns sensor=NAME), or mend the table"
+        f"{source.name}: no column holds names of the table of places ({some} ...), and none is called by one, nor is "
+        "the file; name the column of sensors (--columns sensor=NAME), or mend the table"
     )
 
 
@@ -161,6 +168,41 @@ def _names_in(source: Source, name: str) -> list[str]:
     for batch in source.batches(replace(NO_ROLES, sensor=name), SAMPLE, [name]):
         return [word.strip() for word in names_of(batch.data[name]) if word]
     return []
+
+
+def _of_file(name: str, told: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The station that a file is called by, and its row among the places; None if there is none, or more than one.
+
+    >>> told = {"names": {"station": ["S1", "S10", "Main St"]}}
+    >>> _of_file("data/pm_S10_2024.csv.gz", told), _of_file("Main St.csv", told), _of_file("S1-S10.csv", told)
+    (('S10', 1), ('Main St', 2), None)
+    """
+    stem = Path(name).name.split(".")[0]
+    within = [
+        (word, row)
+        for column in told["names"].values()
+        for row, word in enumerate(column)
+        if word and re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", stem)
+    ]
+    return within[0] if len({row for _, row in within}) == 1 else None
+
+
+class OfOne:
+    """A table of one station, with its name and place in every row."""
+
+    def __init__(self, source: Source, station: str, row: int, told: Mapping[str, Any]):
+        self.source, self.name, self.notes, self.fraction = source, source.name, source.notes, 0.0
+        self.added = {SENSOR: station} | dict(zip((told["y"], told["x"]), told["at"][row], strict=True))
+        self.headers = (*source.headers, *(Header(name, name != SENSOR) for name in self.added))
+
+    def batches(self, columns: Columns, rows: int, only: Sequence[str] | None = None) -> Iterator[Batch]:
+        names = only or columns.used()
+        inner = replace(columns, sensor=None)
+        asked = [name for name in names if name not in self.added] or [self.source.headers[0].name]
+        for batch in self.source.batches(inner, rows, asked):
+            self.fraction = self.source.fraction
+            same = {name: np.full(len(batch.row), told) for name, told in self.added.items() if name in names}
+            yield Batch(batch.row, {**batch.data, **same}, batch.faults, batch.decimal)
 
 
 class Placed:
