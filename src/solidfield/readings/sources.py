@@ -16,6 +16,7 @@ from .columns import find_columns
 from .csvfile import CsvSource
 from .parameters import by_parameter
 from .place_table import placed
+from .points import by_points
 from .records import Columns, Source
 
 # A new kind of file: a class that is a `Source` (records.py), and its endings here.
@@ -61,7 +62,7 @@ def _is_array(source: Any) -> bool:
 
 
 def _with_columns(source: Source, columns: Mapping[str, str] | None, places: Mapping[str, Any] | None) -> Found:
-    source, columns = by_parameter(source, columns)
+    source, columns = by_parameter(by_points(source, columns), columns)
     if places is not None:
         source, columns = placed(source, columns, places)
     return source, find_columns(source.headers, columns, source.name)
