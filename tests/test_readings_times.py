@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from solidfield.clock import zone
 from solidfield.errors import SolidError
 from solidfield.readings import open_table
-from solidfield.readings.times import AMBIGUOUS, TWICE, TimeFormat, find_format, to_utc
+from solidfield.readings.dates import AMBIGUOUS, SHORT
+from solidfield.readings.times import TWICE, TimeFormat, find_format, to_utc
 
 NOON = np.datetime64("2024-03-05T12:00:00", "ns")
 
@@ -163,6 +164,40 @@ def test_seconds_of_a_run_are_no_days_of_a_spreadsheet():
     _, refused = next(open_table(seconds).chunks())
     assert len(refused) == len(seconds)
     assert "--date-format 'days since ...'" in refused[0].reason
+
+
+DAYS = pd.date_range("2023-11-25", periods=100)
+SHORT_FORMS = ("%y-%m-%d", "%d-%m-%y", "%m/%d/%y", "%y/%m/%d")
+
+
+@pytest.mark.parametrize("form", SHORT_FORMS)
+@pytest.mark.parametrize("days", [DAYS, DAYS[60:75], DAYS[::-1], DAYS[::30]], ids=["all", "weeks", "back", "monthly"])
+def test_a_year_of_two_digits_is_found_by_how_the_dates_go_on(tmp_path, form, days):
+    rows = [f"{day:{form}} {hour:02d}:00,1,2,3" for day in days for hour in (0, 12)]
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n" + "\n".join(rows) + "\n")
+    (read, refused), *_ = open_table(tmp_path / "t.csv").chunks()
+    assert not refused
+    np.testing.assert_array_equal(
+        read.time, np.repeat(days.to_numpy(), 2) + np.tile([0, 12], len(days)).astype("m8[h]")
+    )
+
+
+def test_dates_that_may_begin_with_a_day_or_a_year_are_refused_until_it_is_said(tmp_path):
+    (tmp_path / "t.csv").write_text("time,lat,lon,pm\n24-02-01 05:00,1,2,3\n24-02-01 06:00,1,2,3\n")
+    with pytest.raises(SolidError, match=r"ambiguous: day or year first\? say --date-format dayfirst or yearfirst"):
+        open_table(tmp_path / "t.csv")
+    for order, day in (("yearfirst", "2024-02-01"), ("dayfirst", "2001-02-24")):
+        assert one("24-02-01 05:00", order=order) == np.datetime64(f"{day}T05:00")
+    assert one("24-02-01 05:00") == SHORT
+    assert one("31/12/98", order="dayfirst") == np.datetime64("1998-12-31")  # no reading is of 2098 yet
+
+
+def test_hour_24_is_the_end_of_its_day_on_the_local_clock():
+    for text in ("2024-03-31 24:00", "31/03/2024 24:00:00", "31-Mar-2024 24:00"):
+        assert one(text) == np.datetime64("2024-04-01")
+        found, _ = to_utc(pd.Series([text]), find_format("Europe/Berlin", None))
+        assert found[0] == np.datetime64("2024-03-31T22:00")  # 23 hours after that day began
+    assert isinstance(one("2024-03-31 24:01"), str)
 
 
 @pytest.mark.parametrize(

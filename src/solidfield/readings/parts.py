@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import SolidError
+from .dates import AMBIGUOUS, SHORT, evidence, together, year_is_first
 from .records import Batch, Columns, Source
-from .times import AMBIGUOUS, TimeFormat, evidence
+from .times import TimeFormat
 
 CHUNK = 524_288  # rows: some 60 MB with everything that is made of them; with fewer, threads wait for each other
 SAMPLE = 1000  # rows of each file that are looked at when it is opened
@@ -34,13 +35,19 @@ def settle_dates(parts: Sequence[Part], notes: list[str]) -> list[Part]:
     undecided: list[int] = []
     for position, part in enumerate(parts):
         order, date = part.form.order, part.columns.time.split("+")[0]
-        slashed = part.head is not None and evidence(part.head.data[date])[0]  # do the first look like 3/4/2023?
+        slashed = part.head is not None and evidence(part.head.data[date]).found  # do the first look like 3/4/2023?
         if order is None and part.form.pattern is None and slashed:
             dates = part.source.batches(replace(part.columns, time=date), CHUNK, [date])
-            seen = [evidence(batch.data[date]) for batch in dates]
-            day, month = any(s[1] for s in seen), any(s[2] for s in seen)
+            seen = together(evidence(batch.data[date]) for batch in dates)
+            day, month = seen.day, seen.month
             order = "dayfirst" if day and not month else "monthfirst" if month and not day else None
-            if day and month:
+            year = year_is_first(seen.short) if seen.short else False
+            if year is None and seen.hyphens:
+                raise SolidError(f"dates of {part.source.name} are ambiguous: {SHORT}")
+            if year:
+                order = "yearfirst"
+                notes.append("dates like 24-02-01 are read year first, as the order of all dates shows")
+            elif day and month:
                 notes.append(f"{part.source.name} mixes day-first and month-first dates: undecidable ones are refused")
             elif order is None:
                 undecided.append(position)

@@ -1,10 +1,9 @@
 """Times of any usual form as UTC instants.
 
 An offset in the text wins; a text without one is in the time zone the user named, else in UTC (and the table notes
-the assumption). Year-first dates are ISO 8601; numbers are seconds (or milli-, micro-, nanoseconds) since 1970, or
-YYYYMMDD[HH[MM[SS]]], unless the user says what they count: "days since 1899-12-30". Months may have English names. In
-3/4/2023 the order is decided by the evidence of the whole file: a part above 12 is a day. Where nothing decides, the
-row is refused: a wrong month is worse than a missing reading.
+the assumption). Year-first dates are ISO 8601; other ones become so first (dates.py), and where their order cannot be
+told the row is refused: a wrong month is worse than a missing reading. Numbers are seconds (or milli-, micro-,
+nanoseconds) since 1970, or YYYYMMDD[HH[MM[SS]]], unless the user says what they count: "days since 1899-12-30".
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import pandas as pd
 
 from ..clock import YEARS, to_ns, zone
 from ..errors import SolidError
+from .dates import ORDERS, SLASHED, after_midnight, usual, year_first
 
-AMBIGUOUS = "day or month first? say --date-format dayfirst or monthfirst"
 NUMBER = (
     "a number that is no time (seconds since 1970, or YYYYMMDD); say what it counts: --date-format 'days since ...'"
 )
@@ -35,17 +34,6 @@ LOST = np.iinfo(np.int64).min  # what numpy counts NaT as
 CLOCK = r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?(Z|[+-]\d{2}:?\d{2})?"
 YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{2})[-/.](\d{2})" + CLOCK)
 YEAR_LAST = re.compile(r"(\d{2})[-/.](\d{2})[-/.](\d{4})" + CLOCK)
-SLASHED = re.compile(r"\s*(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})\b[ ,T]*(.*?)\s*")
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*"
-WEEKDAY = r"\s*(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*[,.]?\s+)?"
-NAMED = (  # 1-Feb-2024, 1 February 24; Feb 1, 2024
-    re.compile(
-        rf"{WEEKDAY}(?P<day>\d{{1,2}})[-/. ]*{MONTH}[-/., ]*(?P<year>\d{{4}}|\d{{2}})\b[ ,T]*(?P<clock>.*?)\s*", re.I
-    ),
-    re.compile(rf"{WEEKDAY}{MONTH}[-/. ]*(?P<day>\d{{1,2}})[-/., ]+(?P<year>\d{{4}})\b[ ,T]*(?P<clock>.*?)\s*", re.I),
-)
-HALF_DAY = re.compile(r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?\s*([AaPp])\.?[Mm]\.?")
 OFFSET = r"[T ]\s*\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"  # a sign behind the hour, not between year and month
 
 
@@ -54,18 +42,18 @@ class TimeFormat:
     """How the times of one file are to be read."""
 
     zone: tzinfo | None = None  # of times without an offset; None = assumed UTC
-    order: str | None = None  # "dayfirst", "monthfirst", or None: only what decides itself
+    order: str | None = None  # "dayfirst", "monthfirst", "yearfirst", or None: only what decides itself
     pattern: str | None = None  # the user's strptime pattern, alone
     since: tuple[int, np.datetime64] | None = None  # times are numbers of so many seconds, from then on
 
 
 def find_format(timezone_name: str | None, dates: str | None) -> TimeFormat:
-    order = dates if dates in ("dayfirst", "monthfirst") else None
+    order = dates if dates in ORDERS else None
     if dates is not None and (since := counted_since(dates)) is not None:
         named = timezone_name or ("UTC" if dates.strip().endswith("Z") else None)
         return TimeFormat(None if named is None else zone(named), since=since)
     if dates is not None and order is None and "%" not in dates:
-        ways = "dayfirst, monthfirst, a pattern like %d.%m.%Y %H:%M, or what numbers count: days since 1899-12-30"
+        ways = f"{', '.join(ORDERS)}, a pattern like %d.%m.%Y %H:%M, or what numbers count: days since 1899-12-30"
         raise SolidError(f"no date format '{dates}'; give {ways}")
     if dates is not None and order is None:
         try:
@@ -275,13 +263,14 @@ def _distinct(words: pd.Series, form: TimeFormat) -> Times:
     number = words.str.fullmatch(r"\d+(\.\d*)?").to_numpy(dtype=bool)
     if number.any():
         _put(times, reasons, number, _numbers(words[number].astype(float).to_numpy(), form))
-    words = words.map(_numbered_month)
+    words = words.map(usual)
     slashed = np.flatnonzero(~number & words.str.fullmatch(SLASHED.pattern).to_numpy(dtype=bool))
     rest = np.flatnonzero(~number & words.str.match(r"\d{4}").to_numpy(dtype=bool))
     for i in slashed:
-        words.iloc[i], reasons[i] = _year_first(words.iloc[i], form.order)
+        words.iloc[i], reasons[i] = year_first(words.iloc[i], form.order)
     dated = np.union1d(rest, slashed[[reasons[i] == "" for i in slashed]] if len(slashed) else slashed)
     dated = dated.astype(int)
+    words.iloc[dated] = words.iloc[dated].map(after_midnight)
     if len(dated):
         _put(times, reasons, dated, _iso(words.iloc[dated], form))
     return times, reasons
@@ -294,49 +283,3 @@ def _iso(words: pd.Series, form: TimeFormat) -> Times:
     local = ~words.str.contains(OFFSET, regex=True).to_numpy(dtype=bool)
     _put(times, reasons, local, _local(parsed[local], form))
     return times, reasons
-
-
-def _year_first(word: str, order: str | None) -> tuple[str, str]:
-    """3/4/2023 5:00 PM as 2023-04-03 17:00, or why not."""
-    found = SLASHED.fullmatch(word)
-    assert found is not None
-    first, second = int(found[1]), int(found[2])
-    if order is None and first <= 12 and second <= 12 and first != second:
-        return word, AMBIGUOUS
-    day_first = order == "dayfirst" if order else first > 12
-    day, month = (first, second) if day_first else (second, first)
-    if month > 12:
-        return word, f"month {month}; the file's dates are {'day' if day_first else 'month'} first"
-    return _in_order(found[3], month, day, found[4]), ""
-
-
-def _numbered_month(word: str) -> str:
-    """
-    >>> _numbered_month("01-Feb-2024 5:00 PM"), _numbered_month("Thu, February 1, 2024"), _numbered_month("1/2/2024")
-    ('2024-02-01 17:00:00', '2024-02-01', '1/2/2024')
-    """
-    found = next((found for pattern in NAMED if (found := pattern.fullmatch(word))), None)
-    if found is None:
-        return word
-    return _in_order(found["year"], 1 + MONTHS.index(found["month"].lower()), int(found["day"]), found["clock"])
-
-
-def _in_order(year: str, month: int, day: int, clock: str) -> str:
-    """As text with the year first, the hour of 24."""
-    if half := HALF_DAY.fullmatch(clock):
-        hour = int(half[1]) % 12 + (12 if half[4] in "Pp" else 0)
-        clock = f"{hour:02d}:{half[2] or '00'}:{half[3] or '00'}"
-    whole = int(year) if len(year) == 4 else 2000 + int(year)
-    return f"{whole:04d}-{month:02d}-{day:02d} {clock}".strip()
-
-
-def evidence(column: Any) -> tuple[bool, bool, bool]:
-    """Of some times: are there dates like 3/4/2023, does one put the day first, does one put the month first?"""
-    if isinstance(column, np.ndarray) and column.dtype.kind == "S":
-        column = np.char.decode(np.unique(column), "utf-8", "backslashreplace")
-    series = pd.Series(column)
-    if series.dtype.kind in "Miuf":
-        return False, False, False
-    parts = [SLASHED.fullmatch(str(word)) for word in pd.unique(series.dropna())]
-    pairs = [(int(found[1]), int(found[2])) for found in parts if found]
-    return bool(pairs), any(a > 12 for a, _ in pairs), any(b > 12 for _, b in pairs)
