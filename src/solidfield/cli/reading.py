@@ -52,7 +52,8 @@ OPTIONS: dict[str, Any] = {  # by their names in Python
         str | None,
         typer.Option(
             "--date-format",
-            help="dayfirst, monthfirst, yearfirst, a pattern (%d.%m.%Y %H:%M), or what numbers count (hours since 2024-05-01).",
+            help="dayfirst, monthfirst, yearfirst, a pattern (%d.%m.%Y %H:%M), or what numbers count "
+            "(hours since 2024-05-01).",
         ),
     ],
     "units": Annotated[str | None, typer.Option(help="Of the values, where the file does not say.")],

@@ -67,8 +67,8 @@ def check(
     timezone : str, optional
         Of times without an offset: "Asia/Kolkata" or "+05:30". Default: they are taken as UTC, and that is a finding.
     dates : str, optional
-        "dayfirst", "monthfirst", "yearfirst", a pattern such as "%d.%m.%Y %H:%M", or what numbers count, such as "seconds since
-        2024-05-01T10:30". Default: as the rows tell.
+        "dayfirst", "monthfirst", "yearfirst", a pattern such as "%d.%m.%Y %H:%M", or what numbers count, such as
+        "seconds since 2024-05-01T10:30". Default: as the rows tell.
     units : str, optional
         Of the values, where the readings do not say: one unit, or one for each variable, comma-separated.
     name : str, optional
