@@ -277,6 +277,16 @@ def test_swapped_zero_and_far_places():
     assert found.box == look(clean()).box
 
 
+def test_a_word_for_no_value_is_worth_knowing_and_strange_fields_are_a_fault():
+    frame = clean().astype({"pm2_5": object})
+    frame.loc[::10, "pm2_5"] = "NoData"
+    word = only(look(frame, columns={"value": "pm2_5"}), "refused")
+    assert word.severity == "note"
+    assert "times 'NoData')" in word.text
+    frame.loc[::10, "pm2_5"] = [f"bad {number}" for number in range(len(frame.loc[::10]))]
+    assert only(look(frame, columns={"value": "pm2_5"}), "refused").severity == "fault"
+
+
 @pytest.mark.parametrize("stations", [5, 6, 9, SENSORS])
 def test_one_station_of_a_few_that_slipped_is_named_and_the_map_says_so(stations):
     frame = clean()

@@ -21,7 +21,7 @@ SWAPPED = "latitude outside -90 .. 90 that would be right as a longitude: swap t
 
 EAST = "longitudes above 180 are converted from 0 .. 360 to -180 .. 180"
 WEST = "longitudes below 0 are degrees west"
-NO_VALUE = "no value"
+NO_VALUE, NO_NUMBER = "no value", "not a number"
 HUGE = "beyond any size of the first readings, by a factor of 1e12"
 STANDS = "stands for no value: a usual sign of that, far from all readings"
 NO_FIX, ZERO = "at 0, 0, far from all others: no fix of the position", 1e-6
@@ -185,7 +185,7 @@ def to_numbers(column: Any, decimal: str = ".") -> tuple[np.ndarray, np.ndarray 
     infinite = np.abs(numbers) > LARGEST
     numbers[infinite] = np.nan
     reasons = np.full(len(numbers), "", dtype=object)
-    reasons[words] = f"not a number (decimal {'comma' if decimal == ',' else 'point'})"
+    reasons[words] = f"{NO_NUMBER} (decimal {'comma' if decimal == ',' else 'point'})"
     reasons[words & texts.str.match(r"[<>≤≥]\s*[\d.]").to_numpy(dtype=bool)] = LIMITED
     reasons[infinite] = INFINITE
     return numbers, reasons, _ends(numbers)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ..records import Refused, Rows
-from ..rows import NO_VALUE
+from ..rows import NO_NUMBER, NO_VALUE
 from ..table import Table
 from .findings import EXAMPLES, Finding, Tally, limits_of
 from .reservoir import Keeper
 
+AGAIN = 5  # times that a word must be there to stand for no value
+TEXTS = 1000  # different ones of refused fields that are counted
 UNSET = np.datetime64("1971-01-01", "ns")  # clocks that lost their time count from 1970
 
 
@@ -25,6 +27,7 @@ class Counts:
         self.rows = 0
         self.reasons: Counter[str] = Counter()
         self.refused: defaultdict[str, list[Refused]] = defaultdict(list)  # by reason, the first ones
+        self.texts: Counter[tuple[str, str]] = Counter()  # what they say, by reason, as long as that is little
         self.named = False
         self.span: tuple[np.datetime64, np.datetime64] | None = None
         variables = len(table.variables)
@@ -55,6 +58,8 @@ class Counts:
     def refuse(self, refusals: list[Refused], write: Callable[[Refused], None]) -> None:
         for one in refusals:
             self.reasons[one.reason] += 1
+            if len(self.texts) < TEXTS or (one.reason, one.text) in self.texts:
+                self.texts[one.reason, one.text] += 1
             if len(self.refused[one.reason]) < EXAMPLES:
                 self.refused[one.reason].append(one)
             write(one)
@@ -87,8 +92,13 @@ class Counts:
         others = Counter({reason: n for reason, n in self.reasons.items() if reason != NO_VALUE})
         count, empty, found = others.total(), self.reasons[NO_VALUE], []
         if count:
-            severity = "fault" if 20 * count > self.rows else "doubt" if 1000 * count > self.rows else "note"
-            most = ", ".join(f"{reason} ({n:,})" for reason, n in others.most_common(3))
+            words = {reason: self._word(reason, n) for reason, n in others.items()}
+            strange = count - sum(n for _, n in words.values())  # a word that comes again and again means no value
+            severity = "fault" if 20 * strange > self.rows else "doubt" if 1000 * strange > self.rows else "note"
+            most = ", ".join(
+                f"{reason} ({n:,}{f', {words[reason][1]:,} times {words[reason][0]!r}' if words[reason][1] else ''})"
+                for reason, n in others.most_common(3)
+            )
             remedy = "they are left out of the grid; --refused FILE.csv lists every one with its row, text and reason"
             text = f"{count:,} fields cannot be read: {most}"
             found.append(Finding("refused", severity, text, count, self._first(others), remedy))
@@ -98,6 +108,12 @@ class Counts:
                 Finding("no-value", "note", f"{empty:,} rows hold no value", empty, self._first([NO_VALUE]), remedy)
             )
         return found
+
+    def _word(self, reason: str, count: int) -> tuple[str, int]:
+        """What most of the fields say that are refused for a reason, and how many; nothing where they differ."""
+        said = Counter({text: n for (why, text), n in self.texts.items() if why == reason and text})
+        text, n = next(iter(said.most_common(1)), ("", 0))
+        return (text, n) if n >= AGAIN and 2 * n > count and reason.startswith(NO_NUMBER) else ("", 0)
 
     def _first(self, reasons: Iterable[str]) -> tuple[tuple[str, int], ...]:
         """Where the first of these stand."""
