@@ -17,7 +17,7 @@ from solidfield.readings import open_table
 from solidfield.readings.doctor.coverage import Candidate, choose
 from solidfield.readings.doctor.diagnose import diagnose
 from solidfield.readings.doctor.findings import kind_of, limits_of
-from solidfield.readings.doctor.locations import far_from_all
+from solidfield.readings.doctor.locations import places_of
 from solidfield.readings.doctor.outlook import _window
 from solidfield.readings.doctor.reservoir import Keeper
 from solidfield.readings.doctor.time_shifts import best_lags, peak_hour
@@ -313,8 +313,11 @@ def test_no_station_of_an_ordinary_network_is_far(seed):
     count = int(draws.integers(5, 40))
     scattered, line = draws.random((2, count)), np.stack([draws.random(count), 1e-3 * draws.random(count)])
     town = np.concatenate([0.3 * draws.random((2, count)), draws.random((2, 1 + count // 8))], axis=1)
-    for y, x in (scattered, line, town):
-        assert not far_from_all(50 + y, 8 + x, np.ones(len(y)), 1e-5).any()
+    two = np.concatenate([0.1 * draws.random((2, count)), 3 + 0.1 * draws.random((2, 2 + count // 10))], axis=1)
+    for y, x in (scattered, line, town, two):
+        for lat, lon in ((50 + y, 8 + x), (y - 0.5, x - 0.5), (40 + y, 40 + x)):  # also about 0, 0 and the diagonal
+            places = places_of(np.repeat(lat, 3), np.repeat(lon, 3), 1e-5)
+            assert not places.far.any()
 
 
 def test_an_old_record_is_no_lost_clock():

@@ -1,9 +1,9 @@
 """Where readings were taken: places far from all others, slips of coordinates, the box and lattice of the rest.
 
-A place is far if, along either axis, it lies beyond the shortest interval that holds nine tenths of all places by more
-than three times its length, or beyond that of four fifths by more than ten times: of five stations one may be wrong.
-There a place weighs as the root of its number of readings: neither a handful of slips nor one busy sensor rules it.
-It is a slip if exchanging its coordinates, or turning a sign, brings it into the box of the others.
+Along either axis most places lie in a shortest interval, where a place weighs as the root of its number of readings:
+neither a handful of slips nor one busy sensor rules it. A place is far if it lies beyond that of nineteen twentieths by
+more than three times its length, or alone beyond that of four fifths by ten times: of five stations one may be wrong.
+It is a slip if exchanging its coordinates, or turning a sign, brings it from afar to about that of four fifths.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from ...grid import Grid
 from ..no_readings import says_where
 from .findings import Finding, Scene
 
-FAR = ((0.9, 3.0), (0.8, 10.0))  # share of all places, and lengths of the interval that holds it
+MOST, MOST_LENGTHS = 0.95, 3.0  # share of the places, and lengths of their interval beyond which others are far
+CORE, CORE_LENGTHS = 0.8, 10.0  # the same of a single place
 FEWEST = 5  # places, below which none is far
 SMALLEST, NARROWEST = 100.0, 0.1  # sizes of a place, share of the other axis: no interval is taken to be shorter
-ABOUT = 4.0  # times the box of the others, within which a slip belongs
+FROM, TO = 3.0, 2.0  # lengths of the core beyond which a swapped place lies, and within which it belongs
 REPEAT = 20  # readings that make a place a sensor
 LINES = 2048  # coordinates along an axis beyond which nobody rounded them to a lattice
 Box = tuple[float, float, float, float]  # south, west, north, east
@@ -35,6 +36,8 @@ class Places:
     count: np.ndarray  # (P,) readings
     of: np.ndarray  # (n,) the place of each row
     far: np.ndarray  # (P,) bool
+    swapped: np.ndarray  # (P,) bool, of those far
+    turned: np.ndarray  # (P,) bool, the same, with a wrong sign
 
     @property
     def box(self) -> Box:
@@ -61,8 +64,35 @@ def places_of(y: np.ndarray, x: np.ndarray, size: float) -> Places:  # (n,), (n,
     first = np.unique(of, return_index=True)[1]
     at_y, at_x = y[first], x[first]
     count = np.bincount(of, minlength=len(first))
-    far = far_from_all(at_y, at_x, count, size)
-    return Places(at_y, at_x, count, of, far)
+    core = Around.most(at_y, at_x, count, size, CORE)
+    swapped, turned = slips(at_y, at_x, core)
+    far = far_from_all(at_y, at_x, count, size) | swapped | turned
+    return Places(at_y, at_x, count, of, far, swapped, turned)
+
+
+@dataclass(frozen=True)
+class Around:
+    """The shortest intervals that hold a share of the places, along both axes; None of too few places."""
+
+    ends: tuple[tuple[float, float], tuple[float, float]]  # low and high along y and x
+    lengths: tuple[float, float]
+
+    @classmethod
+    def most(cls, y: np.ndarray, x: np.ndarray, count: np.ndarray, size: float, share: float) -> Around | None:
+        if len(y) < FEWEST:
+            return None
+        in_y, in_x = (_shortest(axis, np.sqrt(count), share) for axis in (y, x))
+        lengths = in_y[1] - in_y[0], in_x[1] - in_x[0]
+        least = max(SMALLEST * size, NARROWEST * max(lengths))  # stations may stand in a line
+        return cls((in_y, in_x), (max(lengths[0], least), max(lengths[1], least)))
+
+    def lengths_away(self, y: np.ndarray, x: np.ndarray) -> np.ndarray:  # (P,), (P,) -> (P,)
+        """How many of its lengths a place lies beyond it, along the axis where these are more."""
+        away = [
+            np.maximum(low - axis, axis - high) / length
+            for axis, (low, high), length in zip((y, x), self.ends, self.lengths, strict=True)
+        ]
+        return np.maximum(*away)
 
 
 def far_from_all(y: np.ndarray, x: np.ndarray, count: np.ndarray, size: float) -> np.ndarray:  # (P,) -> (P,) bool
@@ -71,14 +101,22 @@ def far_from_all(y: np.ndarray, x: np.ndarray, count: np.ndarray, size: float) -
     >>> far_from_all(np.array([50.1, 50.3, 8.0, 50.2, 50.0]), np.full(5, 8.0), np.ones(5), 1e-3).tolist()
     [False, False, True, False, False]
     """
-    far = np.zeros(len(y), bool)
-    for share, lengths in FAR if len(y) >= FEWEST else ():
-        ends = [_shortest(axis, np.sqrt(count), share) for axis in (y, x)]
-        least = max(SMALLEST * size, NARROWEST * max(high - low for low, high in ends))  # stations may stand in a line
-        for axis, (low, high) in zip((y, x), ends, strict=True):
-            reach = lengths * max(high - low, least)
-            far |= (axis < low - reach) | (axis > high + reach)
-    return far
+    most, core = (Around.most(y, x, count, size, share) for share in (MOST, CORE))
+    if most is None or core is None:
+        return np.zeros(len(y), bool)
+    far = most.lengths_away(y, x) > MOST_LENGTHS
+    alone = core.lengths_away(y, x) > CORE_LENGTHS
+    return far | alone if alone.sum() <= max(1, (1 - MOST) * len(y)) else far  # more of them are another town
+
+
+def slips(y: np.ndarray, x: np.ndarray, core: Around | None) -> tuple[np.ndarray, np.ndarray]:  # (P,) bool each
+    """Places far from the core that exchanging their coordinates, or turning a sign, brings to it."""
+    if core is None:
+        return np.zeros(len(y), bool), np.zeros(len(y), bool)
+    away = core.lengths_away(y, x)
+    swapped = (away > FROM) & (core.lengths_away(x, y) < TO)
+    turned = np.logical_or.reduce([core.lengths_away(*other) < TO for other in ((y, -x), (-y, x), (-y, -x))])
+    return swapped, (away > CORE_LENGTHS) & turned & ~swapped  # near Greenwich a sign changes little
 
 
 def words_of_far_cells(count: np.ndarray, grid: Grid) -> list[str]:  # (F, V, H, W) readings -> none or one text
@@ -153,19 +191,17 @@ def misplaced(scene: Scene, places: Places) -> list[Finding]:
     south, west, north, east = places.box
     y, x = places.y, places.x
 
-    def inside(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:  # or about: a station may be the outermost
-        near = np.maximum(np.abs(2 * lat - south - north) / (north - south or 1.0),
-                          np.abs(2 * lon - west - east) / (east - west or 1.0))  # fmt: skip
-        return places.far & (near <= ABOUT)
-
     zero = (np.abs(y) < 1e-6) & (np.abs(x) < 1e-6)  # told apart, over all rows, by the doctor
-    swapped = inside(x, y)
-    turned = (inside(y, -x) | inside(-y, x) | inside(-y, -x)) & ~swapped
-    rest = places.far & ~swapped & ~turned & ~zero
+    rest = places.far & ~places.swapped & ~places.turned & ~zero
     found = []
     for what, which, slip, mend in (
-        ("swapped", swapped, "have latitude and longitude swapped, it seems", "exchange the two columns of those rows"),
-        ("sign", turned, "have a wrong sign in a coordinate, it seems", "turn the sign in those rows"),
+        (
+            "swapped",
+            places.swapped,
+            "have latitude and longitude swapped, it seems",
+            "exchange the two columns of those rows",
+        ),
+        ("sign", places.turned, "have a wrong sign in a coordinate, it seems", "turn the sign in those rows"),
         ("far", rest, "lie far from all others", ""),
     ):
         if not which.any():
