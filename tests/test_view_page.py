@@ -2,11 +2,15 @@
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
+import solidfield.view
 from solidfield.prediction.ask import area_mean, at
 from solidfield.view.export import export
 from solidfield.view.server import Exhibition
@@ -14,6 +18,7 @@ from solidfield.view.shown import Shown
 from viewing import axe_script, chromium, exhibit, named_sensors, serving, some_maps
 
 MARKUP = '<img src=x onerror="document.title=1">&amp;'
+FORMAT = Path(solidfield.view.__file__).parent / "page" / "format.js"
 DRAWN, ASKED = "#map-a[data-drawn]", "#chart[data-asked]"
 
 
@@ -105,6 +110,17 @@ def test_a_link_is_followed_though_an_older_view_is_written_meanwhile(browser, a
     page.evaluate("() => { location.hash = 'l=member:3'; history.replaceState(null, '', '#l=mean'); }")
     page.wait_for_selector("#map-a[aria-label*='member 4']")
     until(page, lambda: "member" in page.url)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_times_are_written_as_fine_as_they_are():
+    start = 1_714_521_600_000
+    times, lengths = [start, start + 85_000, start + 85_200, start + 85_250], [0, 200, 90_000, 5_400_000]
+    code = f"""import {{ instant, span }} from {json.dumps(FORMAT.as_uri())};
+        console.log(JSON.stringify([{times}.map((t) => instant(t, "UTC")), {lengths}.map(span)]))"""
+    said = subprocess.run(["node", "--input-type=module", "-e", code], capture_output=True, text=True, check=True)
+    clocks = ["00:00", "00:01:25", "00:01:25.2", "00:01:25.250"]
+    assert json.loads(said.stdout) == [[f"1 May 2024, {c} UTC" for c in clocks], ["0 h", "0.2 s", "1.5 min", "1.5 h"]]
 
 
 def test_a_place_and_an_area_answer_as_the_library_does(browser, address, maps):

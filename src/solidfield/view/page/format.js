@@ -76,10 +76,12 @@ export function shift(milliseconds, zone) {
   return local - Math.floor(milliseconds / 60000) * 60000;
 }
 
-// An instant in the zone of the readings.
+// An instant in the zone of the readings, to the minute, or as much finer as it is.
 export function instant(milliseconds, zone, short = false) {
   const options = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: "UTC" };
   if (!short) options.year = "numeric";
+  if (milliseconds % 60000) options.second = "2-digit";
+  if (milliseconds % 1000) options.fractionalSecondDigits = milliseconds % 100 ? 3 : 1;
   const text = new Intl.DateTimeFormat("en-GB", options).format(new Date(milliseconds + shift(milliseconds, zone)));
   return short ? text : `${text} ${zone}`;
 }
@@ -87,7 +89,8 @@ export function instant(milliseconds, zone, short = false) {
 export function span(milliseconds) {
   const hours = milliseconds / 3600000;
   if (Math.abs(hours) >= 72) return `${number(hours / 24)} days`;
-  return Math.abs(hours) >= 1 || hours === 0 ? `${number(hours)} h` : `${number(hours * 60)} min`;
+  if (Math.abs(hours) >= 1 || hours === 0) return `${number(hours)} h`;
+  return Math.abs(hours) >= 1 / 60 ? `${number(hours * 60)} min` : `${number(milliseconds / 1000)} s`;
 }
 
 // What a map's time is called: when it holds, and how far ahead of its readings.
