@@ -145,6 +145,16 @@ def test_error_bars_of_few_days_are_said_to_be_short() -> None:
     assert not of(DAYS)
 
 
+@pytest.mark.parametrize(("group", "many"), [("stretch", "stretches"), ("trajectory", "trajectories")])
+def test_what_is_no_day_is_not_called_one(group, many) -> None:
+    table = results(hours=[(3, FEW - 1, 0.1)], share=0.2)
+    short = tuple(replace(one, groups=3) for one in table.scores)
+    found = verdict(replace(table, scores=short, about=table.about | {"group": group, "distance_units": "1"})).caution
+    assert f"judged on 3 {many} only" in found[0]
+    assert not any("hour of the day" in sentence for sentence in found)
+    assert "no reading farther than 4 from a sensor was held out" in " ".join(found)
+
+
 def test_intervals_that_disagree_are_not_called_by_one_of_them() -> None:
     """Too narrow at one lead and too wide at another is said of both; an unmeasured lead does not spoil the others."""
 

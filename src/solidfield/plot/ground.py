@@ -79,7 +79,7 @@ def add_bar(ax: Axes, length: float, unit: str) -> None:
     most = (east - west) * length / 3
     power = 10 ** np.floor(np.log10(most))
     whole = float(max(m * power for m in ROUND if m * power <= most))
-    words = f"{1000 * whole:g} m" if unit == "km" and whole < 1 else f"{whole:g} {unit}"
+    words = f"{1000 * whole:g} m" if unit == "km" and whole < 1 else f"{whole:g} {unit}".removesuffix(" 1")
     room = ScaledTranslation(0, -BELOW / 72, ax.figure.dpi_scale_trans)
     below = {"bbox_to_anchor": (0, 0), "bbox_transform": ax.transAxes + room, "loc": "upper left"}
     style = {"pad": 0, "borderpad": 0, "sep": 2, "frameon": False, "label_top": False}

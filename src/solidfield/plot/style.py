@@ -28,4 +28,4 @@ def looks(names: Sequence[str]) -> dict[str, tuple[str, str]]:  # model -> colou
 
 
 def with_units(words: str, units: str) -> str:
-    return f"{words} [{units}]" if units else words
+    return words if units in ("", "1") else f"{words} [{units}]"

@@ -45,12 +45,12 @@ def run_card(run: RunRecord) -> str:
     """What the run is, where it was taught, and the verdict of its report where there is one."""
     (dy, dx), unit = lengths(run.grid)
     name, taught = run.variables[0], ~run.never_supervised.any(0).numpy() & run.grid.inside
-    history, step = run.info.get("history", {}), run.step / 3600
+    history = run.info.get("history", {})
     lines = {
         "folder": str(run.path),
         "predicts": ", ".join(f"{v} [{u}]" if u else v for v, u in zip(run.variables, run.units, strict=True)),
-        "cells": f"{' x '.join(map(str, run.grid.shape))} of {dy:.3g} x {dx:.3g} {unit}",
-        "step": f"{step:g} h" if run.clock else f"{run.step:g}",
+        "cells": f"{' x '.join(map(str, run.grid.shape))} of {dy:.3g} x {dx:.3g} {unit}".removesuffix(" 1"),
+        "step": run.clock.words if run.clock else f"{run.step:g}",
         "leads": ", ".join(f"{lead:g}" for lead in run.info["data"]["leads"]),
         "taught": f"{int(taught.sum()):,} of {int(run.grid.inside.sum()):,} cells",
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..scores.table import Lead, ScoreTable
 from .calls import DAYS, FEW, MAP, Call, hour_of, judged, reach, side
-from .words import REGIONS, hours_label, listed, percent, runs
+from .words import PLURAL, REGIONS, hours_label, listed, of_unit, percent, runs
 
 
 def few_days(table: ScoreTable, calls: Sequence[Call]) -> list[str]:
@@ -15,9 +15,8 @@ def few_days(table: ScoreTable, calls: Sequence[Call]) -> list[str]:
     fewest, group = min((call.own.groups for call in calls), default=DAYS), table.about["group"]
     if not 1 < fewest < DAYS:
         return []
-    return [
-        f"All was judged on {fewest} {group}s only: error bars of fewer than {DAYS} are too short, and show little."
-    ]
+    few = f"{fewest} {PLURAL[group]} only"
+    return [f"All was judged on {few}: error bars of fewer than {DAYS} are too short, and show little."]
 
 
 def untaught(table: ScoreTable) -> list[str]:
@@ -44,11 +43,12 @@ def caution(table: ScoreTable, lead: Lead, variable: str) -> list[str]:
     limit, share = lead.beyond.get(variable, (0.0, 0.0))
     if share > 0:
         sentences.append(
-            f"no reading farther than {limit:.3g} {unit} from a sensor was held out; "
+            f"no reading farther than {limit:.3g}{of_unit(unit)} from a sensor was held out; "
             f"{percent(share)} of the map lies farther and is not judged."
         )
     own, *rivals = table.models(lead.lead, lead.rolled)
-    hours = table.select(model=own, bins="hour", **at)
+    of_days = table.about["group"] == "day"  # a record of minutes has no hours of the day to speak of
+    hours = table.select(model=own, bins="hour", **at) if of_days else []
     few, enough = [hour_of(score) for score in hours if not judged(score)], f"{FEW} readings of {DAYS} days"
     if few and len(few) == len(hours):
         sentences.append(f"no hour of the day has {enough} held out, so none is judged by itself.")

@@ -203,7 +203,10 @@ def _series(findings: Findings, evidence: Evidence, c: int, tag: str) -> Picture
     starts = [int(np.flatnonzero(group[rows] == label)[0]) for label in chosen]
     names = [f"trajectory {label}" for label in chosen]
     if targets.times is not None:
-        names = [str(targets.times[rows[start]].astype("datetime64[D]")) for start in starts]
+        times = [targets.times[rows[start]] for start in starts]
+        names = [str(time.astype("datetime64[D]")) for time in times]
+        if len(set(names)) < len(names):  # several stretches of a day
+            names = [_stamp(time) for time in times]
     unread = any((at_probe & mask).any() for name, mask in targets.regions.items() if name in UNREAD)
     W, kind = grid.shape[1], "held-out sensor" if unread else "cell"
     x = nearest_turn(grid.x, 0.0) if grid.axes == ("lat", "lon") else grid.x  # beyond the dateline as maps name it

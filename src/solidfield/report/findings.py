@@ -26,7 +26,7 @@ from .rollouts import judge_rollouts
 from .scoring import judge
 from .targets import Targets, choose_examples, clock_of, local_times, reading_targets, share_beyond
 from .verdict import Verdict, verdict
-from .words import amount, percent
+from .words import amount, group_of, percent
 
 PROBES = 4  # places of each variable whose series is drawn
 HIGH = 0.9  # quantile of the training readings that counts as high
@@ -188,7 +188,7 @@ def _about(run: RunRecord, store: PairStore, members: int, seed: int) -> dict[st
     same = bool(run.info["data"]["fingerprint"] == store.fingerprint)
     return {
         "judged_by": "held-out readings",
-        "group": "day" if store.epoch is not None else "trajectory",
+        "group": group_of(run.info["data"].get("holdout")) if store.epoch is not None else "trajectory",
         "memory": run.model.memory,
         "map": {
             "cells": int(store.grid.inside.sum()),

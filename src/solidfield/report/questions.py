@@ -32,6 +32,7 @@ from .rules import LAST, NOW, climatology
 from .scoring import judge
 from .targets import Targets
 from .verdict import verdict
+from .words import group_of
 
 
 def evaluate_questions(
@@ -264,7 +265,7 @@ def _about(exam: Exam, members: int) -> dict[str, Any]:
     scenario = {name: value for name, value in run.info["data"]["holdout"].items() if value is not None}
     return {
         "judged_by": "held-out readings",
-        "group": "day",
+        "group": group_of(scenario),
         "sides": "past" if exam.past_only else "both",
         "map": {
             "cells": int(run.grid.inside.sum()),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..scores.table import Score
 
@@ -24,6 +25,7 @@ REGIONS = {
     "unobserved": "cells without a sensor",
     "grid": "every cell",
 }
+PLURAL = {"day": "days", "stretch": "stretches", "trajectory": "trajectories"}
 SPANS = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
@@ -62,13 +64,26 @@ def labelled(name: str, units: str) -> str:
     return f"{name} [{units}]" if units else name
 
 
+def of_unit(unit: str) -> str:
+    """A unit behind a length; coordinates may have none.
+
+    >>> f"0.3{of_unit('km')}, 0.3{of_unit('1')}"
+    '0.3 km, 0.3'
+    """
+    return "" if unit == "1" else f" {unit}"
+
+
+def group_of(holdout: Mapping[str, Any] | None) -> str:
+    """What is held out as a whole: days, or shorter stretches of a short record."""
+    return "day" if (holdout or {}).get("hours", 24) == 24 else "stretch"
+
+
 def distance_label(low: float, high: float, unit: str) -> str:
     """
     >>> distance_label(0.0, 0.0, "km"), distance_label(1.0, 2.5, "km")
     ('at the sensors', '1 to 2.5 km from a sensor')
     """
-    unit = "" if unit == "1" else f" {unit}"  # coordinates without a unit
-    return "at the sensors" if high == 0 else f"{span(low, high, ' to ')}{unit} from a sensor"
+    return "at the sensors" if high == 0 else f"{span(low, high, ' to ')}{of_unit(unit)} from a sensor"
 
 
 def span(low: float, high: float, between: str = "-") -> str:
