@@ -125,11 +125,26 @@ def _leak(found: Column) -> str:
     strict, leaking = reached(found["solid-paper"]), reached(found["oracle"])
     if strict is None or leaking is None:
         return unknown("the leak")
-    change = 100 * (leaking.mean / strict.mean - 1)
+    gap, bar = abs(leaking.mean - strict.mean), 2 * float(np.hypot(strict.error or 0.0, leaking.error or 0.0))
+    said = f"seeing the dense field changes its CRPS by {100 * (leaking.mean / strict.mean - 1):+.0f} %"
+    if gap <= bar:
+        said = (
+            f"a difference of {gap:.3f}, less than twice the error bar, does not show that seeing the dense field helps"
+        )
     return (
-        f"The paper's scheme reaches {strict.text} strict and {leaking.text} with the leak: seeing the dense field "
-        f"changes its CRPS by {change:+.0f} %."
+        f"The paper's scheme reaches {strict.text} strict and {leaking.text} with the leak: {said}."
+        f"{_rates(found['solid-paper'], found['oracle'])}"
     )
+
+
+def _rates(strict: list[Result], leaking: list[Result]) -> str:
+    """Where pilots of several seeds chose several rates: what came of each."""
+    ends = {f"{result['training']['rate']:g}": crps(result) for result in strict}
+    if len(ends) < 2:
+        return ""
+    each = ", ".join(f"{value:.3f} with {rate}" for rate, value in ends.items())
+    theirs = ", ".join(f"{result['training']['rate']:g}" for result in leaking)
+    return f" The pilots of its strict seeds chose learning rates of their own: {each}; with the leak it is {theirs}."
 
 
 def curves_figure(shelf: Shelf) -> Figure | None:
