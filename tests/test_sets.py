@@ -284,7 +284,7 @@ import sys, test_sets, torch, solidfield as sf
 from solidfield.models.solid_set import SolidSet
 from solidfield.training import lessons
 torch.set_num_threads(1)
-SolidSet.prepare, lessons.FEWEST_QUESTIONS = test_sets._hurried(SolidSet.prepare), 500
+SolidSet.prepare, lessons.FEWEST_QUESTIONS = test_sets._hurried(SolidSet.prepare), 100
 drawn = lessons.QuestionTask.batch
 def batch(task, step, rank, processes, model):
     lesson = drawn(task, step, rank, processes, model)
