@@ -24,6 +24,14 @@ def same_weights_each_time() -> None:
     torch.manual_seed(int(os.environ.get("TEST_SEED", "0")))
 
 
+@pytest.fixture(scope="module")
+def calibrated_briefly() -> Iterator[None]:
+    """Runs of some steps are calibrated by few questions: how many is no matter of what a test is about."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("solidfield.training.lessons.FEWEST_QUESTIONS", 500)
+        yield
+
+
 @pytest.fixture(scope="session")
 def truth() -> tiny.TinyTruth:
     """10 trajectories of 6 frames of one variable on 8 x 8 cells."""

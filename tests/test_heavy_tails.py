@@ -11,6 +11,8 @@ from solidfield.prediction.laws import LATENTS, moments
 from solidfield.report.exam import Exam
 from solidfield.report.rivals import kriged, scene_of
 
+pytestmark = pytest.mark.usefixtures("calibrated_briefly")
+
 HOURS, SIDE, STATIONS = 120, 6, 16
 
 

@@ -21,6 +21,8 @@ from solidfield.report.trees import Trees
 from solidfield.scores.metrics import crps_map
 from test_sets import _hurried, readings
 
+pytestmark = pytest.mark.usefixtures("calibrated_briefly")
+
 GRID = Grid((1, 4))
 
 
