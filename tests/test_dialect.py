@@ -73,3 +73,24 @@ def test_words_are_no_columns(tmp_path):
     (tmp_path / "t.csv").write_text("# of a station\n1,2,3\n4,5,6\n")
     with pytest.raises(SolidError, match="first line holds numbers"):
         open_table(tmp_path / "t.csv")
+
+
+def test_a_comment_above_a_header_of_numbered_stations_is_none(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "# at, a, b, c\ntime,101,102,103\n2024-05-01T00:00Z,1,2,3\n2024-05-01T01:00Z,4,5,6\n"
+    )
+    places = {"101": (50.0, 8.0), "102": (50.1, 8.1), "103": (50.2, 8.2)}
+    (rows, _), *_ = open_table(tmp_path / "t.csv", places=places).chunks()
+    assert rows.values[:, 0].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_blank_lines_do_not_part_a_date_from_its_place(tmp_path):
+    lines = [
+        f"2024-05-{1 + hour // 24:02d},{hour % 24:02d}:00,{50 + 0.1 * k},8.5,{k},{hour + 0.5}"
+        for hour in range(48)
+        for k in range(4)
+    ]
+    (tmp_path / "t.csv").write_text("date,time,lat,lon,punto,pm\n" + "\n\n".join(lines) + "\n")
+    table = open_table(tmp_path / "t.csv")
+    assert (table.variables, table.columns.sensor) == (("pm",), "punto")
+    assert len(next(table.chunks())[0]) == len(lines)

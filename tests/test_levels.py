@@ -67,3 +67,12 @@ def test_readings_that_differ_at_one_place_and_time_are_no_levels():
     said = []
     sf.grid(twice, say=said.append, **HOW)
     assert "differ in" not in "\n".join(said)
+
+
+def test_a_wide_table_of_stations_at_one_place_is_read_though_a_field_is_none(tmp_path):
+    hours = pd.date_range("2024-05-01", periods=HOURS, freq="h", tz="UTC")
+    wide = pd.DataFrame({"time": hours, "A": "1.5", "B": "2.5"})
+    wide.loc[7, "A"] = "off"
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    frames = sf.grid(tmp_path / "wide.csv", places={"A": (50.0, 7.0), "B": (50.0, 7.0)}, cell="0.1deg", every="1h")
+    assert frames["value"].values.ravel().tolist() == [2.0] * 7 + [2.5] + [2.0] * (HOURS - 8)

@@ -47,6 +47,8 @@ def parse_levels(texts: Sequence[str], variables: Sequence[str]) -> dict[str, li
 
 def refuse_off_map(grid: Grid, places: Sequence[tuple[float, float]], areas: Sequence[Path]) -> None:
     """Places and areas of which no map of this grid tells anything, before one is drawn."""
+    if not (places or areas):
+        return
     axes = dict(zip(grid.axes, (grid.y, grid.x), strict=True))
     dims = ("member", "init_time", "lead_time", *grid.axes)
     blank = xr.Dataset({"value": (dims, np.zeros((1, 1, 1, *grid.shape), np.float32))}, axes)

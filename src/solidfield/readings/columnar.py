@@ -17,6 +17,7 @@ from ..errors import SolidError
 from .names import split_units
 from .records import Batch, Columns, Header
 
+SAMPLE = 1000  # fields that tell what a column of text holds
 # As Arrow calls them.
 NUMBERS = frozenset(("double", "float", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"))
 TIMES = frozenset(("timestamp[s]", "timestamp[ms]", "timestamp[us]", "timestamp[ns]"))
@@ -112,7 +113,7 @@ def _units(field: Any) -> str:
 
 def _first_text(column: pd.Series) -> str:
     """Of a column of text, which may be meant as numbers: it is said, for whoever made the frame can tell."""
-    texts = column.dropna() if column.dtype.kind == "O" else column[:0]
+    texts = column.head(SAMPLE if column.dtype.kind == "O" else 0).dropna()
     return str(texts.iloc[0])[:40] if len(texts) else ""
 
 

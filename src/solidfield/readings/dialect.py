@@ -95,7 +95,8 @@ def _under_a_sign(lines: Sequence[str], header: int, first: int) -> Dialect | No
     else:
         fields, names = row.split(), title.split()
         whole = _spaced(names, [line.split() for line in lines[first:][:LOOKED_AT] if line.strip()])
-    if whole is None or sum(bool(NUMBER.fullmatch(field)) for field in fields) < 2:
+    headed = any(plain(field) in TIMES for field in fields)  # a header whose numbers are those of stations
+    if whole is None or headed or sum(bool(NUMBER.fullmatch(field)) for field in fields) < 2:
         return None
     spaced = not _count(row, separator)
     return Dialect(header, whole, "\t" if spaced else separator, spaced)

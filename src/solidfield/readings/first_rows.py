@@ -12,7 +12,7 @@ from ..errors import SolidError
 from .levels import NAMES as LEVELS
 from .levels import levels_of, repeated, words_of_levels
 from .names import plain
-from .parts import SAMPLE, Part
+from .parts import Part, read_head
 from .records import Batch, Rows
 from .rows import time_column, to_numbers
 from .times import to_utc
@@ -28,8 +28,10 @@ def refuse_levels(part: Part, rows: Rows, note: Callable[[str], None]) -> None:
         return
     roles = (*columns.time.split("+"), columns.y, columns.x, columns.sensor)
     names = [header.name for header in source.headers if header.numeric and header.name not in roles]
-    head = next(iter(source.batches(columns, SAMPLE, names)))
-    sound = np.isin(head.row, rows.row)
+    head = read_head(source, columns, names)
+    sound = np.zeros(0, bool) if head is None else np.isin(head.row, rows.row)
+    if head is None or sound.sum() != len(rows):  # a wide table has many readings of one line
+        return
     found = levels_of(shared, {name: to_numbers(head.data[name], head.decimal)[0][sound] for name in names})
     if found is None:
         return

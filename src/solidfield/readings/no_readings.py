@@ -57,7 +57,8 @@ def names_sensors(values: np.ndarray, time: np.ndarray, y: np.ndarray, x: np.nda
     """
     if len(values) == 0 or not (np.isfinite(values).all() and (values == np.floor(values)).all()):
         return False
-    rows = pd.DataFrame({"time": time, "y": y, "x": x, "value": values})
+    parts = {"time": time, "y": y, "x": x, "value": values}
+    rows = pd.DataFrame({name: np.asarray(part) for name, part in parts.items()})  # whatever their indices
     beside = rows.groupby("time")["value"].transform("size") >= BESIDE
     apart = not rows.duplicated(["time", "value"]).any() and not rows.duplicated(["time", "y", "x"]).any()
     return bool(apart and beside.mean() >= STAYING and AGAIN_EACH * rows["value"].nunique() <= len(rows))

@@ -10,7 +10,6 @@ billion and micrograms, is a reading of nothing. Which there are is told by one 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ import pandas as pd
 
 from ..errors import SolidError
 from .columns import column_called
+from .dialect import NUMBER
 from .names import ROLES, plain, split_units
 from .parts import CHUNK
 from .records import NO_ROLES, Batch, Columns, Header, Source
@@ -30,7 +30,6 @@ NAMES = ("parameter", "parametername", "pollutant", "pollutantname", "variable",
 VALUES = ("value", "values", "measurement", "samplemeasurement", "measuredvalue", "reading", "result", "resultvalue",
           "observation", "obs", "obsvalue", "val", "arithmeticmean", "concentration")  # fmt: skip
 UNITS = ("unit", "units", "unitofmeasure", "unitsofmeasure", "uom", "parameterunits", "unitofmeasurement")
-NUMBER = re.compile(r"-?\d+(\.\d+)?")
 MOST = 40  # quantities of a table that are read side by side
 SHOWN = 6  # of them in a message
 

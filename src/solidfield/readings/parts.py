@@ -24,9 +24,9 @@ class Part:
     head: Batch | None  # None: it holds no rows
 
 
-def read_head(source: Source, columns: Columns) -> Batch | None:
-    """The first rows, read once for all who want to look at them."""
-    return next((batch for batch in source.batches(columns, SAMPLE) if len(batch.row)), None)
+def read_head(source: Source, columns: Columns, only: Sequence[str] | None = None) -> Batch | None:
+    """The first rows, read once for all who want to look at them; `only`: of these columns."""
+    return next((batch for batch in source.batches(columns, SAMPLE, only) if len(batch.row)), None)
 
 
 def settle_dates(parts: Sequence[Part], notes: list[str]) -> list[Part]:
