@@ -214,15 +214,15 @@ def test_long_trainings_are_judged_by_the_error_of_their_seeds(tmp_path):
 
 
 def test_a_leak_is_not_said_to_help_within_the_error_of_the_seeds(tmp_path):
-    for seed, (value, rate) in enumerate(((0.2, 1e-3), (0.16, 3e-3))):  # standard error 0.02
+    for seed, (value, rate) in enumerate(((0.2, 1e-3), (0.16, 3e-3), (0.18, 3e-3))):  # standard error 0.0115
         cell = long(LAPTOP, "solid-paper", 60.0, seed)
         result = invented(cell, value)
         write_result(cell, tmp_path, {**result, "training": {**result["training"], "rate": rate}})
     cell = long(LAPTOP, "oracle", 60.0, 0)
-    write_result(cell, tmp_path, invented(cell, 0.15))
+    write_result(cell, tmp_path, invented(cell, 0.16))
     text = rest.words(Shelf(LAPTOP, tmp_path))
-    assert "a difference of 0.030, less than twice the error bar, does not show" in text
-    assert "0.200 with 0.001, 0.160 with 0.003; with the leak it is 0.001." in text
+    assert "a difference of 0.020, less than twice the error bar, does not show" in text
+    assert "0.200 with 0.001, 0.160 with 0.003, 0.180 with 0.003; with the leak it is 0.001." in text
 
 
 def test_a_curve_that_still_falls_is_named(tmp_path):

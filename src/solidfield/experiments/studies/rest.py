@@ -139,10 +139,9 @@ def _leak(found: Column) -> str:
 
 def _rates(strict: list[Result], leaking: list[Result]) -> str:
     """Where pilots of several seeds chose several rates: what came of each."""
-    ends = {f"{result['training']['rate']:g}": crps(result) for result in strict}
-    if len(ends) < 2:
+    if len({result["training"]["rate"] for result in strict}) < 2:
         return ""
-    each = ", ".join(f"{value:.3f} with {rate}" for rate, value in ends.items())
+    each = ", ".join(f"{crps(result):.3f} with {result['training']['rate']:g}" for result in strict)
     theirs = ", ".join(f"{result['training']['rate']:g}" for result in leaking)
     return f" The pilots of its strict seeds chose learning rates of their own: {each}; with the leak it is {theirs}."
 
